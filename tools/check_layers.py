@@ -30,8 +30,8 @@ BELOW = {
     "python": [],
 }
 # A room, a folder inside a layer, includes itself and these rooms of its layer. What stands in the layer's own folder
-# (its command line, the edge itself) may include every room of it. Circles of rooms are in edge, whose exchange is the
-# one object that all of its rooms work on, and in link, where the fleet makes the links and a link reports to the fleet.
+# (its command line, the edge itself) may include every room of it. One circle of rooms is in link, where the fleet makes
+# the links and a link reports to the fleet.
 ROOMS = {
     "app/client": [],
     "app/commands": ["app/client", "app/options"],
@@ -52,12 +52,12 @@ ROOMS = {
     "ctl/supervise": ["ctl/message", "ctl/output", "ctl/state"],
     "ctl/worker": ["ctl/message", "ctl/state", "ctl/supervise"],
     "edge/admin": ["edge", "edge/exchange", "edge/rest"],
-    "edge/conn": ["edge", "edge/exchange", "edge/rest"],
-    "edge/exchange": ["edge", "edge/conn", "edge/grpc", "edge/rest"],
+    "edge/conn": ["edge"],
+    "edge/exchange": ["edge", "edge/conn"],
     "edge/grpc": ["edge/exchange"],
     "edge/infer": ["edge/exchange", "edge/grpc", "edge/rest"],
     "edge/methods": ["edge/admin", "edge/grpc", "edge/infer", "edge/rest", "edge/triton"],
-    "edge/rest": ["edge/conn", "edge/exchange"],
+    "edge/rest": ["edge/exchange"],
     "edge/triton": ["edge/exchange", "edge/infer", "edge/rest"],
     "io/loop": [],
     "io/process": [],

@@ -50,6 +50,17 @@ const char *as_close_reason_name(uint32_t why)
                : as_h2_breach_name((enum as_h2_breach)(why - AS_CLOSE_BREACH));
 }
 
+const char *as_edge_refusal_event(const struct as_edge *e)
+{
+    static const char *const events[AS_INTERFACES] = {
+        [AS_INTERFACE_MANAGEMENT] = "management_refused",
+        [AS_INTERFACE_CONTROL] = "control_refused",
+        [AS_INTERFACE_STATUS] = "status_refused",
+    };
+
+    return events[e->conf.interface];
+}
+
 bool as_edge_may_log(struct as_edge *e, uint32_t kind, uint64_t *ret_skipped)
 {
     return as_log_ratelimit_allows(&e->log_limits[kind], as_loop_now(e->loop), AS_SEC, ret_skipped);

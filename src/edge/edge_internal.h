@@ -13,8 +13,10 @@
 #include "io/loop/helper.h"
 #include "io/loop/sock.h"
 
-#define AS_EDGE_RX           (128u << 10) /* bytes of one read from a connection */
-#define AS_EDGE_LISTENERS    8u
+#define AS_EDGE_RX        (128u << 10) /* bytes of one read from a connection */
+#define AS_EDGE_LISTENERS 8u
+/* After this time an unsent answer waits for its client: from then on progress is checked. */
+#define AS_EDGE_FIRST_CHECK  AS_SEC
 #define AS_EXCHANGE_POOL_MIN 64u /* free exchanges that an idle edge keeps */
 
 struct as_conn;
@@ -79,6 +81,9 @@ struct as_edge {
  * or memory is short. */
 struct as_conn *as_edge_admit(struct as_edge *e, int fd);
 void as_edge_conn_closed(struct as_edge *e); /* counts a closed connection; ends the drain */
+
+/* The event of a refusal by this edge's interface, for the log. */
+const char *as_edge_refusal_event(const struct as_edge *e);
 
 /* True: a line of this kind may be logged now. *ret_skipped: lines skipped since the last one. */
 bool as_edge_may_log(struct as_edge *e, uint32_t kind, uint64_t *ret_skipped);

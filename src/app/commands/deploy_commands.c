@@ -6,7 +6,7 @@
 #include "app/options/argument.h"
 #include "conf/exit_code.h"
 #include "edge/admin/control.h"
-#include "edge/rest/route.h"
+#include "edge/exchange/route.h"
 #include "io/process/runtime.h"
 #include "tool/server/changes.h"
 

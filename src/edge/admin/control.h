@@ -1,7 +1,7 @@
 /* edge/admin/control.h — the control API: deploys applications and reports their state, over HTTP.
  *
- * Served on the control interface only (edge/conn/access.h), in the controller's process. Paths and
- * JSON follow Ray Serve where it has the same. This module handles HTTP; the owner of struct
+ * Served on the control interface only (edge/exchange/access.h), in the controller's process. Paths
+ * and JSON follow Ray Serve where it has the same. This module handles HTTP; the owner of struct
  * as_control carries the requests out. Thread: the loop's.
  *
  *   GET    /api/serve/applications/              applications and deployments, with their states

@@ -330,7 +330,7 @@ void as_control_stream_events(struct as_exchange *x, const struct as_rest_match 
         return;
     *l = (struct listener){.x = x, .events = x->edge->conf.api->events};
     as_list_init(&l->node);
-    if (!as_rest_mark_answered(x, 200))
+    if (!as_exchange_mark_answered(x, 200))
         return;
     x->answer.item = l;
     x->answer.ops = &answer_ops;

@@ -1,8 +1,8 @@
 /* edge/admin/registrar.h — anyserve.WorkerManagement: registration of workers that the server did
  * not start.
  *
- * Served on the management interface only (edge/conn/access.h), on the dispatch loop, where each
- * RPC calls link/simple/simple.h. Over gRPC, and as JSON by POST to
+ * Served on the management interface only (edge/exchange/access.h), on the dispatch loop, where
+ * each RPC calls link/simple/simple.h. Over gRPC, and as JSON by POST to
  * /anyserve.WorkerManagement/<Rpc>. An error is a gRPC status, or an HTTP status with {"error":
  * text}, never success=false. Thread: the dispatch loop.
  */

@@ -3,8 +3,6 @@
 
 #include "base/counter.h"
 #include "base/err.h"
-#include "edge/conn/access.h"
-#include "edge/exchange/client_timeouts.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -197,9 +195,18 @@ void as_conn_end_request(struct as_conn *c)
     as_list_push(&c->edge->conns, &c->node);
 }
 
+as_ns as_conn_output_timeout(const struct as_conn *c)
+{
+    as_ns timeout = c->edge->conf.send_timeout;
+
+    return c->edge->short_of_answers && timeout && as_account_is_greedy(c->answers)
+               ? AS_MIN(timeout, AS_EDGE_FIRST_CHECK)
+               : timeout;
+}
+
 bool as_conn_close_if_stuck(struct as_conn *c, as_ns now)
 {
-    as_ns timeout = as_client_timeouts_of_output(c);
+    as_ns timeout = as_conn_output_timeout(c);
 
     if (!c->out.bytes || !timeout || now - c->output_since < timeout)
         return false;
@@ -271,13 +278,45 @@ static struct as_conn *new_conn(struct as_edge *e)
     return NULL;
 }
 
+static bool is_unix(int fd)
+{
+    int domain = 0;
+    socklen_t n = sizeof(domain);
+
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX;
+}
+
+/* Checks an accepted connection: a unix socket takes those of the server's own user and root.
+ * False: close it; the refusal was counted and logged. *ret_trusted: its requests need no token. */
+static bool admit(struct as_edge *e, int fd, bool *ret_trusted)
+{
+    struct ucred who = {.uid = (uid_t)-1};
+    socklen_t n = sizeof(who);
+    uint64_t skipped;
+
+    *ret_trusted = e->conf.interface == AS_INTERFACE_CLIENTS ||
+                   (e->conf.interface == AS_INTERFACE_STATUS && is_unix(fd));
+    if (*ret_trusted || !is_unix(fd))
+        return true;
+    *ret_trusted = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 &&
+                   (who.uid == geteuid() || who.uid == 0);
+    if (*ret_trusted)
+        return true;
+    as_counter_add(&e->stat.other_users, 1);
+    if (as_edge_may_log(e, AS_EDGE_LOG_OTHER_USER, &skipped))
+        as_log_event(e->log, AS_LOG_WARN, as_edge_refusal_event(e),
+                     "reason=\"another user\" uid=%u pid=%d skipped=%lu", (unsigned)who.uid,
+                     (int)who.pid, skipped);
+    return false;
+}
+
 struct as_conn *as_conn_accept(struct as_edge *e, int fd)
 {
     struct as_conn *c = new_conn(e);
     bool trusted = false;
     int one = 1;
 
-    if (!c || !as_access_admit_connection(e, fd, &trusted)) {
+    if (!c || !admit(e, fd, &trusted)) {
         free_conn(c);
         close(fd);
         return NULL;

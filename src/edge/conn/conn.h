@@ -111,6 +111,8 @@ void as_conn_begin_request(struct as_conn *c);
 void as_conn_end_request(struct as_conn *c);
 /* Enforces the timeouts of the connection; called every sweep. May close it. */
 void as_conn_sweep(struct as_conn *c, as_ns now);
+/* How long it may read nothing of its output. 0: no limit. */
+as_ns as_conn_output_timeout(const struct as_conn *c);
 bool as_conn_close_if_stuck(struct as_conn *c, as_ns now); /* true: it was closed */
 /* Graceful shutdown in two steps: the first announces it to the client, the second (`final`)
  * refuses further requests. */
@@ -173,6 +175,6 @@ static inline uint64_t as_conn_sent(struct as_conn *c, uint32_t stream)
     return c->protocol->sent(c, stream);
 }
 
-extern const struct as_http_ops as_exchange_ops; /* callbacks of the protocols */
+extern const struct as_http_ops as_exchange_ops; /* what the protocols call: edge/exchange */
 
 #endif

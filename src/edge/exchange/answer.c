@@ -1,8 +1,6 @@
-/* Answers to clients: gRPC messages and all errors. Plain HTTP: rest/reply.c. */
+/* Answers to clients: gRPC messages and all errors. Plain HTTP: edge/rest/reply.c. */
 #include "base/counter.h"
 #include "edge/exchange/client_timeouts.h"
-#include "edge/grpc/stream.h"
-#include "edge/rest/rest.h"
 #include "wire/grpc/grpc_details.h"
 
 #include <stdarg.h>
@@ -25,44 +23,33 @@ static const struct as_http_header ok_trailers[] = {
 };
 static const struct as_http_header accept_encoding = H("grpc-accept-encoding", AS_GZIP_GRPC_ACCEPT);
 
-static inline bool mark_grpc_answered(struct as_exchange *x, uint32_t status)
+void as_exchange_count_grpc(struct as_exchange *x, uint32_t status)
+{
+    as_counter_add(&x->edge->stat.requests[x->rpc][status < AS_GRPC_CODES ? status : 2], 1);
+}
+
+bool as_exchange_mark_answered(struct as_exchange *x, uint32_t status)
 {
     if (x->state == AS_EXCHANGE_ANSWERED || !x->conn)
         return false;
     x->state = AS_EXCHANGE_ANSWERED;
     as_client_timeouts_start_answer(x);
-    as_counter_add(&x->edge->stat.requests[x->rpc][status < AS_GRPC_CODES ? status : 2], 1);
+    x->kind->count(x, status);
     as_conn_schedule_flush(x->conn);
     return true;
 }
 
-bool as_exchange_mark_answered(struct as_exchange *x, uint32_t status)
-{
-    return x->grpc ? mark_grpc_answered(x, status) : as_rest_mark_answered(x, status);
-}
-
 /* --- errors --- */
 
-void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_str message,
-                             const struct as_http_header *extra, uint32_t n_extra)
+void as_exchange_fail_grpc(struct as_exchange *x, uint32_t status, struct as_str message,
+                           const struct as_http_header *extra, uint32_t n_extra)
 {
     char number[12], text[AS_GRPC_MESSAGE_MAX];
     struct as_http_header h[3 + AS_EXCHANGE_EXTRA] = {grpc_headers[0]};
     struct as_http_answer a = {.status = 200, .headers = h};
     uint32_t n = 1;
 
-    if (x->answer.on_fail) {
-        if (x->state != AS_EXCHANGE_ANSWERED && x->conn) {
-            x->state = AS_EXCHANGE_ANSWERED;
-            x->answer.on_fail(x, status, message);
-        }
-        return;
-    }
-    if (!x->grpc) {
-        as_rest_fail(x, as_grpc_status_http(status), message, extra, n_extra);
-        return;
-    }
-    if (!mark_grpc_answered(x, status))
+    if (!as_exchange_mark_answered(x, status))
         return;
     h[n++] = (struct as_http_header){
         AS_STR("grpc-status"), {number, (size_t)snprintf(number, sizeof(number), "%u", status)}};
@@ -72,12 +59,23 @@ void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_s
     AS_ASSERT(n + n_extra <= AS_COUNT(h));
     for (uint32_t i = 0; i < n_extra; i++)
         h[n++] = extra[i];
-    if (x->streaming && as_stream_has_begun(x->streaming)) {
+    if (x->answer.headers_sent) {
         as_conn_finish(x->conn, x->stream, h + 1, n - 1);
         return;
     }
     a.n_headers = n;
     as_conn_answer(x->conn, x->stream, &a);
+}
+
+void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_str message,
+                             const struct as_http_header *extra, uint32_t n_extra)
+{
+    if (!x->answer.on_fail) {
+        x->kind->fail(x, x->grpc ? status : as_grpc_status_http(status), message, extra, n_extra);
+    } else if (x->state != AS_EXCHANGE_ANSWERED && x->conn) {
+        x->state = AS_EXCHANGE_ANSWERED;
+        x->answer.on_fail(x, status, message);
+    }
 }
 
 /* Memory for the values of the headers of an error. */
@@ -167,7 +165,7 @@ void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
     va_end(ap);
     message.n = AS_MIN((size_t)n, sizeof(text) - 1);
     if (!x->grpc && !x->answer.on_fail) {
-        as_rest_fail(x, as_err_http(err), message, extra, add_http_hints(x, err, extra, &v));
+        x->kind->fail(x, as_err_http(err), message, extra, add_http_hints(x, err, extra, &v));
         return;
     }
     as_exchange_fail_status(x, as_err_grpc(err), message, extra,
@@ -214,12 +212,8 @@ static void send_plain(struct as_exchange *x, const struct as_http_piece *body, 
  * that the client did not list is never used (gRPC's compression document). */
 static enum as_gzip_format choose_message_encoding(const struct as_exchange *x)
 {
-    struct as_str list = {0};
+    struct as_str list = as_http_head_find(x->head, accept_encoding.name);
 
-    for (uint32_t i = 0; i < x->head->n_rest && !list.p; i++) {
-        if (as_str_eq(x->head->rest[i].name, accept_encoding.name))
-            list = x->head->rest[i].value;
-    }
     if (x->edge->conf.compress == AS_COMPRESS_MATCH)
         return as_gzip_in_grpc_list(list, x->body.encoding) ? x->body.encoding : AS_GZIP_NONE;
     for (int f = AS_GZIP_GZIP; f < AS_GZIP_FORMATS; f++) {
@@ -294,7 +288,7 @@ static bool may_compress(const struct as_exchange *x)
 
 void as_exchange_send_message(struct as_exchange *x, const struct as_http_piece *body, uint32_t n)
 {
-    if (!mark_grpc_answered(x, 0))
+    if (!as_exchange_mark_answered(x, 0))
         return;
     if (may_compress(x) && send_compressed(x, body, n))
         return;

@@ -1,11 +1,6 @@
 #include "edge/exchange/client_timeouts.h"
 
 #include "base/counter.h"
-#include "edge/rest/rest.h"
-#include "edge/rest/rest_body.h"
-
-/* After this time an unsent answer waits for its client: from then on progress is checked. */
-#define FIRST_CHECK AS_SEC
 
 as_ns as_client_timeouts_sweep_interval(const struct as_edge_conf *conf)
 {
@@ -59,19 +54,10 @@ void as_client_timeouts_begin_sweep(struct as_edge *e)
 bool as_client_timeouts_is_slow(const struct as_edge *e, as_ns time, uint64_t moved, uint64_t left,
                                 as_ns timeout)
 {
-    if (!timeout || time < FIRST_CHECK + e->sweep_every)
+    if (!timeout || time < AS_EDGE_FIRST_CHECK + e->sweep_every)
         return false;
     time -= e->sweep_every;
     return left * (time / AS_MS) > moved * (timeout / AS_MS);
-}
-
-as_ns as_client_timeouts_of_output(const struct as_conn *c)
-{
-    as_ns timeout = c->edge->conf.send_timeout;
-
-    return c->edge->short_of_answers && timeout && as_account_is_greedy(c->answers)
-               ? AS_MIN(timeout, FIRST_CHECK)
-               : timeout;
 }
 
 static void log_slow(struct as_exchange *x, const char *what)
@@ -81,7 +67,7 @@ static void log_slow(struct as_exchange *x, const char *what)
 
     if (as_edge_may_log(e, AS_EDGE_LOG_STALLED, &skipped))
         as_log_event(e->log, AS_LOG_WARN, "request_stalled", "part=%s method=%s skipped=%lu", what,
-                     as_rpc_name(x->rpc), skipped);
+                     as_grpc_methods.name(x->rpc), skipped);
 }
 
 void as_client_timeouts_expire_upload(struct as_exchange *x)
@@ -91,7 +77,7 @@ void as_client_timeouts_expire_upload(struct as_exchange *x)
     log_slow(x, "request");
     as_counter_add(&x->edge->stat.slow_requests, 1);
     if (x->answer.deferred) {
-        as_rest_send_deferred(x);
+        x->kind->send_deferred(x);
         return;
     }
     as_exchange_fail(
@@ -117,13 +103,9 @@ void as_client_timeouts_evict_upload(struct as_exchange *x)
 /* Bytes of the body still to be received; without a declared length, assumes as many as so far. */
 static uint64_t bytes_missing(const struct as_exchange *x)
 {
-    uint64_t n;
-
     if (!x->body.p)
         return 0;
-    if (!x->grpc && !as_rest_body_length(x, &n))
-        return x->body.filled;
-    return x->body.len - x->body.filled;
+    return x->body.length_unknown ? x->body.filled : x->body.len - x->body.filled;
 }
 
 static void evict_slow_uploads(struct as_edge *e, as_ns now)
@@ -188,7 +170,7 @@ void as_client_timeouts_sweep(struct as_edge *e, as_ns now)
         else
             as_client_timeouts_expire_upload(x);
     }
-    while ((x = next_due(e, &e->new_answers, now, AS_MIN(FIRST_CHECK, conf->send_timeout))))
+    while ((x = next_due(e, &e->new_answers, now, AS_MIN(AS_EDGE_FIRST_CHECK, conf->send_timeout))))
         restart_answer(x);
     while ((x = next_due(e, &e->answers, now, conf->send_timeout))) {
         if (as_conn_sent(x->conn, x->stream) - x->progress.mark >= x->progress.must_send)

@@ -67,7 +67,5 @@ void as_client_timeouts_evict_upload(struct as_exchange *x);
  * by one sweep interval. */
 bool as_client_timeouts_is_slow(const struct as_edge *e, as_ns time, uint64_t moved, uint64_t left,
                                 as_ns timeout);
-/* How long a connection may read nothing of its output. 0: no limit. */
-as_ns as_client_timeouts_of_output(const struct as_conn *c);
 
 #endif

@@ -2,13 +2,10 @@
 
 #include "base/counter.h"
 #include "base/memory/slab.h"
-#include "edge/conn/access.h"
+#include "edge/exchange/access.h"
 #include "edge/exchange/client_timeouts.h"
 #include "edge/exchange/dispatch_query.h"
 #include "edge/exchange/offload.h"
-#include "edge/grpc/stream.h"
-#include "edge/rest/rest.h"
-#include "edge/rest/rest_body.h"
 
 #define POOL_MAX   1024u
 #define OVER_LIMIT "the metadata is over --max-header-bytes or --max-headers"
@@ -130,29 +127,21 @@ const struct as_model *as_exchange_find_model(struct as_exchange *x, struct as_s
 
 /* --- the bytes of the request --- */
 
-static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
+static void on_data(void *conn AS_UNUSED, void *req, const uint8_t *p, size_t n)
 {
-    struct as_conn *c = conn;
     struct as_exchange *x = req;
+
+    x->body.received += n;
+    x->kind->receive(x, p, n);
+}
+
+static void receive_grpc(struct as_exchange *x, const uint8_t *p, size_t n)
+{
     const uint8_t *bytes;
     uint64_t len;
     bool compressed;
 
-    x->body.received += n;
-    if (x->streaming) {
-        as_stream_receive(x->streaming, p, n);
-        return;
-    }
-    as_conn_consume(c, x->stream, n);
-    if (x->answer.deferred) {
-        if (x->body.received > AS_REST_DISCARD_MAX)
-            as_rest_send_deferred(x);
-        return;
-    }
-    if (!x->grpc) {
-        as_rest_body_receive(x, p, n);
-        return;
-    }
+    as_conn_consume(x->conn, x->stream, n);
     while (x->state == AS_EXCHANGE_RECEIVING) {
         switch (as_grpc_read(&x->body.reader, &p, &n, &bytes, &len, &compressed)) {
         case AS_GRPC_MESSAGE:
@@ -179,26 +168,23 @@ static void on_end(void *conn AS_UNUSED, void *req)
     struct as_exchange *x = req;
 
     x->body.ended = true;
-    if (x->state != AS_EXCHANGE_RECEIVING) {
-        if (!x->grpc && x->answer.deferred)
-            as_rest_send_deferred(x);
-        return;
-    }
-    if (x->streaming) {
-        as_stream_half_close(x->streaming);
-        return;
-    }
+    if (x->state == AS_EXCHANGE_RECEIVING)
+        x->kind->end(x);
+    else if (x->answer.deferred)
+        x->kind->send_deferred(x);
+}
+
+static void end_grpc(struct as_exchange *x)
+{
     as_client_timeouts_stop(x);
-    if (!x->grpc)
-        as_rest_end(x);
-    else if (!as_grpc_at_boundary(&x->body.reader))
+    if (!as_grpc_at_boundary(&x->body.reader))
         as_exchange_fail(x, AS_EINTERNAL, "the request ended inside a message");
     else if (x->body.reader.messages != 1)
         as_exchange_fail(x, AS_EUNIMPLEMENTED, "a unary call needs one message, got none");
     else if (x->body.is_compressed)
-        as_exchange_inflate(x, as_grpc_service_call);
+        as_exchange_inflate(x, as_grpc_methods.call);
     else
-        as_grpc_service_call(x);
+        as_grpc_methods.call(x);
 }
 
 /* --- the head --- */
@@ -236,7 +222,7 @@ static void fail_over_max_requests(struct as_exchange *x)
                      "the server has reached its limit of open requests (--max-requests)");
 }
 
-static void check_grpc(struct as_exchange *x)
+static void start_grpc(struct as_exchange *x)
 {
     const struct as_http_head *head = x->head;
 
@@ -257,8 +243,16 @@ static void check_grpc(struct as_exchange *x)
     if (head->grpc_timeout.n)
         as_exchange_read_timeout(x);
     if (as_rpc_is_streaming(x->rpc) && x->state == AS_EXCHANGE_RECEIVING)
-        as_grpc_service_stream(x);
+        as_grpc_methods.open_stream(x);
 }
+
+static const struct as_exchange_kind unary_grpc = {
+    .start = start_grpc,
+    .receive = receive_grpc,
+    .end = end_grpc,
+    .count = as_exchange_count_grpc,
+    .fail = as_exchange_fail_grpc,
+};
 
 static bool is_grpc(const struct as_http_head *head)
 {
@@ -291,6 +285,7 @@ static void init_exchange(struct as_exchange *x, struct as_edge *e, struct as_co
     x->conn = c;
     x->stream = stream;
     x->head = head;
+    x->kind = &as_exchange_http;
     x->deadline = AS_NEVER;
     x->body.ended = head && head->end_stream;
     x->budget.requests = requests;
@@ -309,6 +304,7 @@ struct as_exchange *as_exchange_child(struct as_exchange *parent)
     init_exchange(x, parent->edge, parent->conn, parent->stream, parent->head,
                   parent->budget.requests, parent->budget.answers);
     x->grpc = true;
+    x->kind = &unary_grpc;
     x->rpc = parent->rpc;
     x->deadline = parent->deadline;
     return x;
@@ -367,15 +363,16 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
     as_conn_begin_request(c);
     /* everything else is plain HTTP, even with the content-type of gRPC */
     x->grpc = c->protocol->carries_grpc && is_grpc(head) && as_str_eq(head->method, AS_STR("POST"));
-    x->rpc = x->grpc ? as_grpc_service_find_rpc(c->edge->conf.interface, head->path) : AS_RPC_HTTP;
+    x->rpc = AS_RPC_HTTP;
+    if (x->grpc) {
+        x->kind = &unary_grpc;
+        x->rpc = as_grpc_methods.find(c->edge->conf.interface, head->path);
+    }
     if (c->edge->stat.exchanges > c->edge->conf.max_requests)
         fail_over_max_requests(x);
     else if (__builtin_expect(!c->trusted, 0))
         as_access_check_request(x);
-    if (x->grpc)
-        check_grpc(x);
-    else
-        as_rest_start(x);
+    x->kind->start(x);
     if (x->state == AS_EXCHANGE_RECEIVING && !head->end_stream && !x->streaming)
         as_client_timeouts_start_upload(x);
     return x;
@@ -388,12 +385,8 @@ static void on_close(void *conn, void *req, uint32_t code AS_UNUSED)
 
     as_conn_end_request(c);
     as_client_timeouts_stop(x);
-    if (x->state != AS_EXCHANGE_ANSWERED && x->grpc)
-        as_counter_add(&x->edge->stat.requests[x->rpc][as_err_grpc(AS_ECANCELLED)], 1);
-    else if (x->state != AS_EXCHANGE_ANSWERED)
-        as_rest_count_cancelled(x);
-    if (x->streaming)
-        as_stream_closed(x->streaming);
+    if (x->state != AS_EXCHANGE_ANSWERED)
+        x->kind->count(x, x->grpc ? as_err_grpc(AS_ECANCELLED) : as_err_http(AS_ECANCELLED));
     if (x->answer.ops)
         x->answer.ops->gone(x);
     as_compress_cancel(x->pending.compress);
@@ -411,9 +404,7 @@ static void on_drained(void *conn AS_UNUSED, void *req)
 {
     struct as_exchange *x = req;
 
-    if (x->streaming)
-        as_stream_drained(x->streaming);
-    else if (x->answer.ops)
+    if (x->answer.ops)
         x->answer.ops->drained(x);
 }
 

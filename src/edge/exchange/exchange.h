@@ -6,8 +6,9 @@
  *           needs no worker
  *
  * exchange.c: lifetime and request head. exchange_body.c: the request's bytes and the budgets.
- * answer.c: gRPC answers and all errors. Plain HTTP: edge/rest/rest.h and edge/rest/rest_body.h.
- * Streaming calls: edge/grpc/stream.h.
+ * answer.c: gRPC answers and all errors. What differs by the kind of request is a table of
+ * operations: unary gRPC (exchange.c), streaming calls (edge/grpc/stream.c), plain HTTP
+ * (edge/rest/rest.c).
  *
  * An exchange is freed (it goes back to the edge's pool) when the client's stream is closed and
  * neither the fleet nor the helper thread uses it. It owns its arena and its blobs; bodies above
@@ -19,7 +20,7 @@
 #include "base/err.h"
 #include "edge/conn/conn.h"
 #include "edge/exchange/compress.h"
-#include "edge/rest/route.h"
+#include "edge/exchange/route.h"
 #include "wire/grpc/grpc.h"
 #include "wire/oip/oip.h"
 
@@ -29,7 +30,32 @@ enum as_exchange_state { AS_EXCHANGE_RECEIVING, AS_EXCHANGE_WAITING, AS_EXCHANGE
 
 struct as_exchange;
 
-/* Callbacks of the owner of a plain HTTP answer that is written in parts. */
+/* One kind of request. */
+struct as_exchange_kind {
+    void (*start)(struct as_exchange *x); /* the head was received; not for streams */
+    void (*receive)(struct as_exchange *x, const uint8_t *p, size_t n);
+    void (*end)(struct as_exchange *x); /* the client has sent the whole request */
+    /* Sends answer.deferred, which waited for the rest of the request; only for plain HTTP. */
+    void (*send_deferred)(struct as_exchange *x);
+    void (*count)(struct as_exchange *x, uint32_t status); /* an answer, for the metrics */
+    /* Sends an error with a status of gRPC or of HTTP. */
+    void (*fail)(struct as_exchange *x, uint32_t status, struct as_str message,
+                 const struct as_http_header *extra, uint32_t n_extra);
+};
+extern const struct as_exchange_kind as_exchange_http; /* edge/rest/rest.c */
+
+/* The gRPC methods: edge/methods/grpc_service.c. */
+struct as_grpc_methods {
+    const char *(*name)(enum as_rpc rpc); /* as_rpc_name */
+    /* The RPC of a path on this interface; AS_RPC_UNKNOWN: none. */
+    enum as_rpc (*find)(enum as_interface interface, struct as_str path);
+    void (*call)(struct as_exchange *x); /* the message of a unary call is complete */
+    /* The head of a streaming call was received: calls as_stream_open. */
+    void (*open_stream)(struct as_exchange *x);
+};
+extern const struct as_grpc_methods as_grpc_methods;
+
+/* Callbacks of the owner of an answer that is written in parts. */
 struct as_exchange_answer_ops {
     void (*drained)(struct as_exchange *x); /* most of what was written is sent: write more */
     void (*gone)(struct as_exchange *x);    /* its stream is closed; the last call */
@@ -38,11 +64,11 @@ struct as_exchange_answer_ops {
 /* The request as it is received: one gRPC message, or the plain HTTP body. */
 struct as_exchange_body {
     uint8_t *p;
-    size_t len, filled;     /* bytes, and those received; len is the room so far if the length is
-                               unknown */
-    size_t room;            /* bytes of memory at p that may be filled */
-    struct as_blob *blob;   /* holds p when it is large; charged */
-    struct as_blob *inputs; /* holds inputs made of JSON or of shared memory, when large */
+    size_t len, filled;           /* bytes, and those received */
+    bool length_unknown;          /* plain HTTP without a declared length: len is the room so far */
+    size_t room;                  /* bytes of memory at p that may be filled */
+    struct as_blob *blob;         /* holds p when it is large; charged */
+    struct as_blob *inputs;       /* holds inputs made of JSON or of shared memory, when large */
     struct as_grpc_reader reader; /* finds the messages of gRPC */
     enum as_gzip_format encoding; /* of compressed messages, from the request head */
     bool is_compressed;           /* the message or body is compressed */
@@ -62,7 +88,8 @@ struct as_exchange_answer {
      * (edge/infer/infer_stream.c), and for streamed answers, which are `item`'s. */
     void (*on_fail)(struct as_exchange *x, uint32_t status, struct as_str message);
     void *item;
-    const struct as_exchange_answer_ops *ops; /* or NULL; uses `item` */
+    const struct as_exchange_answer_ops *ops; /* or NULL; uses `item`, or x->streaming */
+    bool headers_sent;                        /* of a stream: an error is sent in the trailers */
     /* Of a model, edge/infer/infer.h: */
     void (*send)(struct as_exchange *x, const struct as_oip_response *r);
     const struct as_infer_parts *parts; /* NULL: decoupled models are refused */
@@ -103,6 +130,7 @@ struct as_exchange {
     enum as_exchange_state state;
     enum as_rpc rpc;
     bool grpc;
+    const struct as_exchange_kind *kind;
     bool in_fleet;
     bool cancelled; /* the fleet knows that no answer is wanted */
     as_ns deadline;
@@ -171,6 +199,11 @@ static inline void *as_exchange_alloc(struct as_exchange *x, size_t n, size_t al
     return p;
 }
 
+/* `count` and `fail` of both kinds of gRPC. */
+void as_exchange_count_grpc(struct as_exchange *x, uint32_t status);
+void as_exchange_fail_grpc(struct as_exchange *x, uint32_t status, struct as_str message,
+                           const struct as_http_header *extra, uint32_t n_extra);
+
 /* Sets the deadline from the header grpc-timeout. May fail the request. */
 void as_exchange_read_timeout(struct as_exchange *x);
 /* A message of len bytes begins: checks its size and reserves memory, in the arena for small ones
@@ -194,12 +227,6 @@ void as_exchange_fail_answer(struct as_exchange *x, int err, size_t n);
 /* Inflates the message or body, then calls `done`; or fails the request. */
 void as_exchange_inflate(struct as_exchange *x, void (*done)(struct as_exchange *x));
 
-/* edge/methods/grpc_service.c: the message of a unary call is complete. */
-void as_grpc_service_call(struct as_exchange *x);
-/* The head of a streaming call was received; makes x->streaming. */
-void as_grpc_service_stream(struct as_exchange *x);
-/* The RPC of a path on this interface; AS_RPC_UNKNOWN: none. */
-enum as_rpc as_grpc_service_find_rpc(enum as_interface interface, struct as_str path);
 /* Finds the model and sets x->model and x->registry; version "": the default one. NULL: there is
  * none, or it is unloaded; the request was failed with NOT_FOUND. */
 const struct as_model *as_exchange_find_model(struct as_exchange *x, struct as_str name,

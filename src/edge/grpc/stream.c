@@ -14,25 +14,6 @@ void as_stream_message_free(struct as_stream_message *m)
     *m = (struct as_stream_message){0};
 }
 
-bool as_stream_open(struct as_exchange *x, const struct as_stream_ops *ops, void *owner,
-                    uint64_t max_message)
-{
-    struct as_stream *s = calloc(1, sizeof(*s));
-
-    if (!s) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
-        return false;
-    }
-    s->x = x;
-    s->ops = ops;
-    s->owner = owner;
-    s->max_message = max_message;
-    as_buf_init(&s->unread);
-    as_list_push(&x->edge->streams, &s->node);
-    x->streaming = s;
-    return true;
-}
-
 /* --- in --- */
 
 static void fail_too_big(struct as_stream *s, uint64_t len)
@@ -198,8 +179,9 @@ static bool store_unread(struct as_stream *s, const uint8_t *p, size_t n)
     return true;
 }
 
-void as_stream_receive(struct as_stream *s, const uint8_t *p, size_t n)
+static void receive(struct as_exchange *x, const uint8_t *p, size_t n)
 {
+    struct as_stream *s = x->streaming;
     size_t had = n;
 
     if (!unread_bytes(s) && !s->reading) {
@@ -218,10 +200,10 @@ void as_stream_receive(struct as_stream *s, const uint8_t *p, size_t n)
     }
 }
 
-void as_stream_half_close(struct as_stream *s)
+static void end(struct as_exchange *x)
 {
-    s->half_closed = true;
-    resume_reading(s);
+    x->streaming->half_closed = true;
+    resume_reading(x->streaming);
 }
 
 void as_stream_pause(struct as_stream *s)
@@ -237,11 +219,6 @@ void as_stream_resume(struct as_stream *s)
 
 /* --- out --- */
 
-bool as_stream_has_begun(const struct as_stream *s)
-{
-    return s->headers_sent;
-}
-
 bool as_stream_has_room(struct as_stream *s)
 {
     if (is_over(s) || as_conn_unsent(s->x->conn, s->x->stream) < AS_STREAM_HIGH_WATER)
@@ -250,8 +227,10 @@ bool as_stream_has_room(struct as_stream *s)
     return false;
 }
 
-void as_stream_drained(struct as_stream *s)
+static void on_drained(struct as_exchange *x)
 {
+    struct as_stream *s = x->streaming;
+
     if (!s->wants_room || is_over(s))
         return;
     s->wants_room = false;
@@ -268,9 +247,9 @@ static void send_headers(struct as_stream *s)
     };
     struct as_http_answer a = {.status = 200, .headers = headers, .n_headers = AS_COUNT(headers)};
 
-    if (s->headers_sent)
+    if (s->x->answer.headers_sent)
         return;
-    s->headers_sent = true;
+    s->x->answer.headers_sent = true;
     as_conn_begin(s->x->conn, s->x->stream, &a);
     as_client_timeouts_start_answer(s->x);
 }
@@ -323,11 +302,11 @@ void as_stream_finish(struct as_stream *s)
     as_conn_finish(s->x->conn, s->x->stream, ok, AS_COUNT(ok));
 }
 
-/* --- the end and all of them --- */
+/* --- the end --- */
 
-void as_stream_closed(struct as_stream *s)
+static void on_gone(struct as_exchange *x)
 {
-    struct as_exchange *x = s->x;
+    struct as_stream *s = x->streaming;
 
     /* no flush is scheduled: the connection may be closing */
     as_conn_consume(x->conn, x->stream, unread_bytes(s));
@@ -338,6 +317,39 @@ void as_stream_closed(struct as_stream *s)
     x->streaming = NULL;
     free(s);
 }
+
+/* --- open --- */
+
+static const struct as_exchange_kind stream_of_grpc = {
+    .receive = receive,
+    .end = end,
+    .count = as_exchange_count_grpc,
+    .fail = as_exchange_fail_grpc,
+};
+static const struct as_exchange_answer_ops answer_ops = {.drained = on_drained, .gone = on_gone};
+
+bool as_stream_open(struct as_exchange *x, const struct as_stream_ops *ops, void *owner,
+                    uint64_t max_message)
+{
+    struct as_stream *s = calloc(1, sizeof(*s));
+
+    if (!s) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+        return false;
+    }
+    s->x = x;
+    s->ops = ops;
+    s->owner = owner;
+    s->max_message = max_message;
+    as_buf_init(&s->unread);
+    as_list_push(&x->edge->streams, &s->node);
+    x->streaming = s;
+    x->kind = &stream_of_grpc;
+    x->answer.ops = &answer_ops;
+    return true;
+}
+
+/* --- all streams of a loop --- */
 
 /* The next turn: streams that had used up their share continue. */
 static void on_turn(struct as_task *t)

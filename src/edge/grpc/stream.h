@@ -58,8 +58,7 @@ struct as_stream {
     struct as_list node;  /* in as_edge.streams */
     struct as_buf unread; /* bytes received while reading was paused, from unread_at on */
     size_t unread_at;
-    uint32_t in_turn; /* messages read in this turn */
-    bool headers_sent;
+    uint32_t in_turn;               /* messages read in this turn */
     bool paused;                    /* by the owner */
     bool reading;                   /* inside of the reading loop */
     bool half_closed;               /* the client has ended its side */
@@ -86,12 +85,6 @@ void as_stream_finish(struct as_stream *s);
 void as_stream_pause(struct as_stream *s);  /* no on_message until resume */
 void as_stream_resume(struct as_stream *s); /* may call on_message and on_end before it returns */
 
-/* For the exchange. */
-bool as_stream_has_begun(const struct as_stream *s);
-void as_stream_receive(struct as_stream *s, const uint8_t *p, size_t n);
-void as_stream_half_close(struct as_stream *s);
-void as_stream_drained(struct as_stream *s);
-void as_stream_closed(struct as_stream *s);
 /* For the edge: all streams of the loop. */
 void as_stream_init_all(struct as_edge *e);
 void as_stream_fini_all(struct as_edge *e); /* no stream is left */

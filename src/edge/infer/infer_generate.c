@@ -163,7 +163,7 @@ static void append_text(struct events *e, const char *text, size_t n)
 static void finish_events(struct events *e)
 {
     flush_events(e);
-    if (as_rest_mark_answered(e->x, 200))
+    if (as_exchange_mark_answered(e->x, 200))
         as_conn_finish(e->x->conn, e->x->stream, NULL, 0);
 }
 
@@ -185,7 +185,7 @@ static void on_fail(struct as_exchange *x, uint32_t status AS_UNUSED, struct as_
         as_conn_reset(x->conn, x->stream);
     }
     as_buf_fini(&json);
-    x->state = AS_EXCHANGE_WAITING; /* as_rest_mark_answered will set ANSWERED */
+    x->state = AS_EXCHANGE_WAITING; /* as_exchange_mark_answered will set ANSWERED */
     finish_events(e);
     as_exchange_cancel(x);
 }

@@ -11,7 +11,7 @@
  * raw binary request. False: the request was failed. */
 static bool read_json_length(struct as_exchange *x, uint64_t *ret_json, bool *ret_raw)
 {
-    struct as_str s = as_rest_header(x, JSON_LENGTH);
+    struct as_str s = as_http_head_find(x->head, AS_STR(JSON_LENGTH));
 
     *ret_json = x->body.len;
     *ret_raw = false;

@@ -526,15 +526,6 @@ static void on_close(struct as_stream *s)
     free(is);
 }
 
-static bool header_is_true(const struct as_http_head *head, struct as_str name)
-{
-    for (uint32_t i = 0; i < head->n_rest; i++) {
-        if (as_str_eq(head->rest[i].name, name))
-            return as_str_eq(head->rest[i].value, AS_STR("true"));
-    }
-    return false;
-}
-
 void as_infer_stream_open(struct as_exchange *x)
 {
     static const struct as_stream_ops ops = {
@@ -552,7 +543,8 @@ void as_infer_stream_open(struct as_exchange *x)
     }
     as_list_init(&is->items);
     as_task_init(&is->turn, on_turn);
-    is->errors_end_call = header_is_true(x->head, AS_STR(WANT_STATUS));
+    is->errors_end_call =
+        as_str_eq(as_http_head_find(x->head, AS_STR(WANT_STATUS)), AS_STR("true"));
     if (!as_stream_open(x, &ops, is, x->edge->conf.max_message)) {
         free(is);
         return;

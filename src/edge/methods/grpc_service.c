@@ -79,7 +79,7 @@ static enum as_rpc find_other_method(enum as_interface interface, struct as_str 
     return AS_RPC_UNKNOWN;
 }
 
-enum as_rpc as_grpc_service_find_rpc(enum as_interface interface, struct as_str path)
+static enum as_rpc find_rpc(enum as_interface interface, struct as_str path)
 {
     size_t n = sizeof(SERVICE) - 1;
 
@@ -132,7 +132,7 @@ static void model_metadata(struct as_exchange *x)
         as_metadata_model(x, name, version);
 }
 
-void as_grpc_service_call(struct as_exchange *x)
+static void call(struct as_exchange *x)
 {
     switch (x->rpc) {
     case AS_RPC_MODEL_INFER:
@@ -169,7 +169,7 @@ void as_grpc_service_call(struct as_exchange *x)
     }
 }
 
-void as_grpc_service_stream(struct as_exchange *x)
+static void open_stream(struct as_exchange *x)
 {
     if (x->rpc == AS_RPC_HEALTH_WATCH)
         as_watch_open(x);
@@ -178,3 +178,10 @@ void as_grpc_service_stream(struct as_exchange *x)
     else
         as_reflection_open(x);
 }
+
+const struct as_grpc_methods as_grpc_methods = {
+    .name = as_rpc_name,
+    .find = find_rpc,
+    .call = call,
+    .open_stream = open_stream,
+};

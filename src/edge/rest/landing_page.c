@@ -1,7 +1,7 @@
 #include "edge/rest/landing_page.h"
 
 #include "core/registry/registry.h"
-#include "edge/rest/route.h"
+#include "edge/exchange/route.h"
 
 enum page { PAGE_INDEX, PAGE_DOCS, PAGE_METRICS, PAGE_MODELS };
 
@@ -181,7 +181,7 @@ static void send_document(struct as_exchange *x, struct document *s, uint32_t st
 /* True: Accept lists text/html, and not application/json before it. */
 static bool wants_html(const struct as_exchange *x)
 {
-    struct as_str accept = as_rest_header(x, "accept");
+    struct as_str accept = as_http_head_find(x->head, AS_STR("accept"));
     const char *html = accept.p ? memmem(accept.p, accept.n, "text/html", 9) : NULL;
     const char *json = accept.p ? memmem(accept.p, accept.n, "application/json", 16) : NULL;
 

@@ -8,7 +8,7 @@
 
 static const struct as_str json_type = {"application/json", 16};
 
-static void count_reply(struct as_exchange *x, uint32_t status)
+void as_rest_count(struct as_exchange *x, uint32_t status)
 {
     const struct as_rest_route *route = x->rest.route;
     uint64_t *counts = x->edge->stat.http[route ? route->label : AS_RESOURCE_NONE];
@@ -17,22 +17,6 @@ static void count_reply(struct as_exchange *x, uint32_t status)
     while (i + 1 < AS_HTTP_STATUSES && as_counted_http_status(i) != status)
         i++;
     as_counter_add(&counts[i], 1);
-}
-
-bool as_rest_mark_answered(struct as_exchange *x, uint32_t status)
-{
-    if (x->state == AS_EXCHANGE_ANSWERED || !x->conn)
-        return false;
-    x->state = AS_EXCHANGE_ANSWERED;
-    as_client_timeouts_start_answer(x);
-    count_reply(x, status);
-    as_conn_schedule_flush(x->conn);
-    return true;
-}
-
-void as_rest_count_cancelled(struct as_exchange *x)
-{
-    count_reply(x, as_err_http(AS_ECANCELLED));
 }
 
 /* --- sending --- */
@@ -143,7 +127,7 @@ static enum as_gzip_format choose_content_coding(const struct as_exchange *x, si
         (conf->compress == AS_COMPRESS_MATCH && !x->body.is_compressed) ||
         as_str_eq(x->head->method, AS_STR("HEAD")))
         return AS_GZIP_NONE;
-    list = as_rest_header(x, "accept-encoding");
+    list = as_http_head_find(x->head, AS_STR("accept-encoding"));
     for (int f = AS_GZIP_GZIP; f < AS_GZIP_FORMATS; f++) {
         if ((conf->compress == AS_COMPRESS_ALWAYS || f == (int)x->body.encoding) &&
             as_gzip_in_accept_encoding(list, (enum as_gzip_format)f))
@@ -180,7 +164,7 @@ static bool must_wait_for_body(const struct as_exchange *x)
     uint64_t n;
 
     return !x->body.ended && x->edge->stat.exchanges <= x->edge->conf.max_requests &&
-           !as_rest_header(x, "expect").p &&
+           !as_http_head_find(x->head, AS_STR("expect")).p &&
            (!as_rest_body_length(x, &n) || n <= AS_REST_DISCARD_MAX);
 }
 
@@ -196,7 +180,7 @@ void as_rest_send_deferred(struct as_exchange *x)
 void as_rest_send(struct as_exchange *x, const struct as_rest_reply *r)
 {
     AS_ASSERT(r->n_body <= AS_EXCHANGE_PIECES);
-    if (!as_rest_mark_answered(x, r->status))
+    if (!as_exchange_mark_answered(x, r->status))
         return;
     if (must_wait_for_body(x) && (x->answer.deferred = defer_reply(x, r)))
         as_client_timeouts_start(x, &x->edge->uploads, x->body.received);

@@ -1,6 +1,7 @@
 #include "edge/rest/rest.h"
 
-#include "edge/conn/access.h"
+#include "edge/exchange/access.h"
+#include "edge/exchange/client_timeouts.h"
 #include "edge/rest/landing_page.h"
 #include "edge/rest/rest_body.h"
 
@@ -153,7 +154,7 @@ static void start_body(struct as_exchange *x)
         as_rest_body_begin(x, x->rest.route->flags & AS_REST_BODY);
 }
 
-void as_rest_start(struct as_exchange *x)
+static void start(struct as_exchange *x)
 {
     struct as_str path = x->head->path, query = {0};
     const char *mark = path.n ? memchr(path.p, '?', path.n) : NULL;
@@ -176,7 +177,7 @@ void as_rest_start(struct as_exchange *x)
     is_rpc = as_grpc_is_content_type(x->head->content_type);
     first = is_rpc ? NULL : as_rest_find(interface, path, &x->rest);
     if (!first) {
-        if (is_rpc || as_grpc_service_find_rpc(interface, path) != AS_RPC_UNKNOWN)
+        if (is_rpc || as_grpc_methods.find(interface, path) != AS_RPC_UNKNOWN)
             answer_misplaced_rpc(x);
         else if (!as_landing_page_answer(x, path))
             as_exchange_fail(x, AS_ENOTFOUND, "not found");
@@ -204,31 +205,29 @@ static void call_handler(struct as_exchange *x)
     x->rest.route->handle(x, &x->rest);
 }
 
-void as_rest_end(struct as_exchange *x)
+static void receive(struct as_exchange *x, const uint8_t *p, size_t n)
 {
+    as_conn_consume(x->conn, x->stream, n);
+    if (!x->answer.deferred)
+        as_rest_body_receive(x, p, n);
+    else if (x->body.received > AS_REST_DISCARD_MAX)
+        as_rest_send_deferred(x);
+}
+
+static void end(struct as_exchange *x)
+{
+    as_client_timeouts_stop(x);
     as_rest_body_end(x, call_handler);
 }
 
-struct as_str as_rest_header(const struct as_exchange *x, const char *name)
-{
-    struct as_str key = as_str_of(name);
-
-    for (uint32_t i = 0; i < x->head->n_rest; i++) {
-        if (as_str_eq(x->head->rest[i].name, key))
-            return x->head->rest[i].value;
-    }
-    return (struct as_str){0};
-}
-
-uint32_t as_rest_count_header(const struct as_exchange *x, const char *name)
-{
-    struct as_str key = as_str_of(name);
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < x->head->n_rest; i++)
-        n += as_str_eq(x->head->rest[i].name, key);
-    return n;
-}
+const struct as_exchange_kind as_exchange_http = {
+    .start = start,
+    .receive = receive,
+    .end = end,
+    .send_deferred = as_rest_send_deferred,
+    .count = as_rest_count,
+    .fail = as_rest_fail,
+};
 
 struct as_json *as_rest_json_reader(struct as_exchange *x, bool large)
 {

@@ -9,7 +9,7 @@
  * zeros behind it. It answers now or later, on the same loop, by one of: as_rest_send, as_rest_json
  * any status and body as_exchange_fail             {"error": …} with the status of base/err.h
  *   as_infer_begin               a request to a model
- *   as_rest_mark_answered, then as_conn_begin …   an answer in parts
+ *   as_exchange_mark_answered, then as_conn_begin …   an answer in parts
  * Thread: the loop's.
  */
 #ifndef AS_EDGE_REST_H
@@ -31,13 +31,13 @@ struct as_rest_doc {
 };
 
 #define AS_REST_BODY    0x1u /* uses its body; otherwise a body is discarded */
-#define AS_REST_CHANGES 0x2u /* changes the server: edge/conn/access.h checks its origin */
+#define AS_REST_CHANGES 0x2u /* changes the server: edge/exchange/access.h checks its origin */
 
 #define AS_REST_OPTIONAL 0x4u /* for OpenAPI: the body may be empty */
 
 struct as_rest_route {
     const char *method; /* "GET": HEAD too; "POST" */
-    const char *path;   /* pattern of edge/rest/route.h */
+    const char *path;   /* pattern of edge/exchange/route.h */
     as_rest_handler handle;
     enum as_resource label; /* in metrics */
     uint32_t flags;         /* AS_REST_… */
@@ -79,29 +79,16 @@ static inline void as_rest_json(struct as_exchange *x, uint32_t status, const st
     as_rest_text(x, status, AS_STR("application/json"), json);
 }
 
-/* For answers in parts: sets the state ANSWERED and counts the status. False: it was answered
- * before, or the client has gone. */
-bool as_rest_mark_answered(struct as_exchange *x, uint32_t status);
-
 /* The loop's JSON parser; `large`: the helper thread's. NULL: out of memory, the request failed. */
 struct as_json *as_rest_json_reader(struct as_exchange *x, bool large);
 
-/* A header of the request, by its name in lower case; empty where there is none. */
-struct as_str as_rest_header(const struct as_exchange *x, const char *name);
-uint32_t as_rest_count_header(const struct as_exchange *x, const char *name);
+/* --- operations of as_exchange_http --- */
 
-/* --- for the exchange --- */
-
-/* The head of a plain HTTP request was received: routes it and starts its body, or refuses it. */
-void as_rest_start(struct as_exchange *x);
-/* The request is complete. */
-void as_rest_end(struct as_exchange *x);
 #define AS_REST_DISCARD_MAX 65536u /* most bytes of a body read before an early answer is sent */
-/* Sends the answer that waited for the rest of the request (x->answer.deferred). */
 void as_rest_send_deferred(struct as_exchange *x);
+void as_rest_count(struct as_exchange *x, uint32_t status);
 /* Sends {"error": message}. Handlers use as_exchange_fail. */
 void as_rest_fail(struct as_exchange *x, uint32_t status, struct as_str message,
                   const struct as_http_header *extra, uint32_t n_extra);
-void as_rest_count_cancelled(struct as_exchange *x); /* the client left before its answer */
 
 #endif

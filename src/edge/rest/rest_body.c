@@ -18,7 +18,7 @@ static void fail_too_big(struct as_exchange *x)
  * those that the server reads (RFC 9110, 12.5.3). */
 static bool read_encoding(struct as_exchange *x)
 {
-    struct as_str coding = as_rest_header(x, "content-encoding");
+    struct as_str coding = as_http_head_find(x->head, AS_STR("content-encoding"));
 
     if (as_str_eq(coding, AS_STR("x-gzip")))
         coding = AS_STR("gzip");
@@ -84,7 +84,7 @@ static bool reserve_known(struct as_exchange *x, size_t n)
 
 bool as_rest_body_length(const struct as_exchange *x, uint64_t *ret_n)
 {
-    struct as_str s = as_rest_header(x, "content-length");
+    struct as_str s = as_http_head_find(x->head, AS_STR("content-length"));
 
     return s.n && as_str_u64(s, ret_n) == 0;
 }
@@ -93,7 +93,8 @@ void as_rest_body_begin(struct as_exchange *x, bool wanted)
 {
     uint64_t n;
 
-    if (!as_rest_body_length(x, &n)) {
+    x->body.length_unknown = !as_rest_body_length(x, &n);
+    if (x->body.length_unknown) {
         if (wanted)
             read_encoding(x); /* memory is reserved with the first bytes */
         return;

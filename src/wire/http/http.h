@@ -99,4 +99,23 @@ static inline struct as_str *as_http_head_field(struct as_http_head *head, struc
     }
 }
 
+/* A field of head->rest by its name in lower case, the first one; empty: there is none. */
+static inline struct as_str as_http_head_find(const struct as_http_head *head, struct as_str name)
+{
+    for (uint32_t i = 0; i < head->n_rest; i++) {
+        if (as_str_eq(head->rest[i].name, name))
+            return head->rest[i].value;
+    }
+    return (struct as_str){0};
+}
+
+static inline uint32_t as_http_head_count(const struct as_http_head *head, struct as_str name)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < head->n_rest; i++)
+        n += as_str_eq(head->rest[i].name, name);
+    return n;
+}
+
 #endif

@@ -47,6 +47,7 @@ static int setup(void **state AS_UNUSED)
     as_task_init(&conn.flush, nothing);
     x = calloc(1, sizeof(*x));
     x->edge = &e;
+    x->kind = &as_exchange_http;
     x->conn = &conn;
     x->stream = client.stream;
     x->budget.requests = conn.requests = as_account_new(&budgets.requests);
@@ -297,18 +298,18 @@ static void test_the_pace_in_numbers(void **state AS_UNUSED)
 
 static void test_a_connection_that_reads_nothing(void **state AS_UNUSED)
 {
-    assert_int_equal(as_client_timeouts_of_output(&conn), TIMEOUT);
+    assert_int_equal(as_conn_output_timeout(&conn), TIMEOUT);
     assert_true(as_account_try_charge(conn.answers, LIMIT / 2));
     refuse_charge(&budgets.answers);
     as_client_timeouts_begin_sweep(&e);
-    assert_int_equal(as_client_timeouts_of_output(&conn), AS_SEC);
+    assert_int_equal(as_conn_output_timeout(&conn), AS_SEC);
     e.conf.send_timeout = 0;
-    assert_int_equal(as_client_timeouts_of_output(&conn), 0);
+    assert_int_equal(as_conn_output_timeout(&conn), 0);
     e.conf.send_timeout = AS_MS;
-    assert_int_equal(as_client_timeouts_of_output(&conn), AS_MS);
+    assert_int_equal(as_conn_output_timeout(&conn), AS_MS);
     e.conf.send_timeout = TIMEOUT;
     as_client_timeouts_begin_sweep(&e); /* no refusals since */
-    assert_int_equal(as_client_timeouts_of_output(&conn), TIMEOUT);
+    assert_int_equal(as_conn_output_timeout(&conn), TIMEOUT);
 }
 
 static void test_the_sweep_interval_follows_the_shortest_timeout(void **state AS_UNUSED)

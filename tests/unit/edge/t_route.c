@@ -1,5 +1,5 @@
-/* Specification of edge/rest/route: which resource a path names. */
-#include "edge/rest/route.h"
+/* Specification of edge/exchange/route: which resource a path names. */
+#include "edge/exchange/route.h"
 
 #include "edge/rest/rest.h"
 #include "unit.h"

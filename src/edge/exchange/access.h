@@ -1,4 +1,5 @@
-/* edge/conn/access.h — access control: which connections and requests an interface accepts.
+/* edge/exchange/access.h — access control: which requests an interface accepts; which connections,
+ * conn/conn.c checks.
  *
  * Clients: open to everyone, but web pages of other sites may not change the server. gRPC needs no
  * such check: a page can send application/grpc only after a CORS preflight, which the server does
@@ -19,10 +20,6 @@
 #define AS_EDGE_ACCESS_H
 
 #include "edge/exchange/exchange.h"
-
-/* Checks an accepted connection. False: close it; the refusal was counted and logged. *ret_trusted:
- * its requests need no token. */
-bool as_access_admit_connection(struct as_edge *e, int fd, bool *ret_trusted);
 
 /* Checks the head of a request on an untrusted connection. False: it was failed with
  * UNAUTHENTICATED or PERMISSION_DENIED. */

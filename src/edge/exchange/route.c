@@ -1,4 +1,4 @@
-#include "edge/rest/route.h"
+#include "edge/exchange/route.h"
 
 #include "core/registry/registry.h"
 

@@ -1,4 +1,4 @@
-/* edge/rest/route.h — matches paths of plain HTTP requests with the patterns of routes.
+/* edge/exchange/route.h — matches paths of plain HTTP requests with the patterns of routes.
  *
  * A pattern is a path with variables. {model} is one or more segments, since names of models may
  * contain slashes; {version}, {name}, {application} and {deployment} are one segment. A part in

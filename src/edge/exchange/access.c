@@ -1,55 +1,12 @@
-#include "edge/conn/access.h"
+#include "edge/exchange/access.h"
 
 #include "base/counter.h"
-#include "edge/rest/rest.h"
 #include "wire/http/origin.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <strings.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-static bool is_unix(int fd)
-{
-    int domain = 0;
-    socklen_t n = sizeof(domain);
-
-    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX;
-}
-
-static const char *refusal_event(const struct as_edge *e)
-{
-    static const char *const events[AS_INTERFACES] = {
-        [AS_INTERFACE_MANAGEMENT] = "management_refused",
-        [AS_INTERFACE_CONTROL] = "control_refused",
-        [AS_INTERFACE_STATUS] = "status_refused",
-    };
-
-    return events[e->conf.interface];
-}
-
-bool as_access_admit_connection(struct as_edge *e, int fd, bool *ret_trusted)
-{
-    struct ucred who = {.uid = (uid_t)-1};
-    socklen_t n = sizeof(who);
-    uint64_t skipped;
-
-    *ret_trusted = e->conf.interface == AS_INTERFACE_CLIENTS ||
-                   (e->conf.interface == AS_INTERFACE_STATUS && is_unix(fd));
-    if (*ret_trusted || !is_unix(fd))
-        return true;
-    *ret_trusted = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 &&
-                   (who.uid == geteuid() || who.uid == 0);
-    if (*ret_trusted)
-        return true;
-    as_counter_add(&e->stat.other_users, 1);
-    if (as_edge_may_log(e, AS_EDGE_LOG_OTHER_USER, &skipped))
-        as_log_event(e->log, AS_LOG_WARN, refusal_event(e),
-                     "reason=\"another user\" uid=%u pid=%d skipped=%lu", (unsigned)who.uid,
-                     (int)who.pid, skipped);
-    return false;
-}
 
 /* Compares in constant time for tokens of the same length. */
 static bool is_token(struct as_str given, const char *secret)
@@ -67,21 +24,14 @@ static bool is_token(struct as_str given, const char *secret)
 static const char *why_unauthenticated(const struct as_exchange *x)
 {
     static const char scheme[] = "bearer ";
-    const struct as_http_header *found = NULL;
-    struct as_str given;
+    struct as_str given = as_http_head_find(x->head, AS_STR("authorization"));
 
-    for (uint32_t i = 0; i < x->head->n_rest; i++) {
-        if (!as_str_eq(x->head->rest[i].name, AS_STR("authorization")))
-            continue;
-        if (found)
-            return "the header 'authorization' is given twice";
-        found = &x->head->rest[i];
-    }
+    if (as_http_head_count(x->head, AS_STR("authorization")) > 1)
+        return "the header 'authorization' is given twice";
     if (!x->edge->conf.token)
         return "the server has no token to compare with";
-    if (!found)
+    if (!given.p)
         return "the header 'authorization: Bearer TOKEN' is missing";
-    given = found->value;
     if (given.n < sizeof(scheme) - 1 || strncasecmp(given.p, scheme, sizeof(scheme) - 1) != 0)
         return "the header 'authorization' is not 'Bearer TOKEN'";
     given.p += sizeof(scheme) - 1;
@@ -139,7 +89,7 @@ static bool is_loopback(struct as_str host)
 /* NULL: not sent by a web page of another site. */
 static const char *why_foreign_page(const struct as_exchange *x)
 {
-    struct as_str origin = as_rest_header(x, "origin");
+    struct as_str origin = as_http_head_find(x->head, AS_STR("origin"));
 
     if (x->edge->conf.interface != AS_INTERFACE_CONTROL)
         return origin.n ? "requests from web pages are not accepted" : NULL;
@@ -156,11 +106,13 @@ static const char *why_change_refused(const struct as_exchange *x)
 {
     static const char sites[] =
         "web pages of other sites may not change what is served (--allow-origin)";
-    struct as_str authority = x->head->authority, site = as_rest_header(x, "sec-fetch-site");
-    struct as_str origin = as_rest_header(x, "origin"), host = as_origin_host(authority);
+    struct as_str authority = x->head->authority,
+                  site = as_http_head_find(x->head, AS_STR("sec-fetch-site"));
+    struct as_str origin = as_http_head_find(x->head, AS_STR("origin")),
+                  host = as_origin_host(authority);
     bool listed = as_origin_list_contains(as_str_of(x->edge->conf.origins), origin);
 
-    if (as_rest_count_header(x, "origin") > 1)
+    if (as_http_head_count(x->head, AS_STR("origin")) > 1)
         return "the header 'origin' is given twice (--allow-origin)";
     if (listed)
         return NULL;
@@ -206,8 +158,8 @@ bool as_access_check_request(struct as_exchange *x)
         return true;
     as_counter_add(&x->edge->stat.unauthenticated, 1);
     if (as_edge_may_log(x->edge, AS_EDGE_LOG_ACCESS, &skipped))
-        as_log_event(x->edge->log, AS_LOG_WARN, refusal_event(x->edge), "reason=\"%s\" skipped=%lu",
-                     why, skipped);
+        as_log_event(x->edge->log, AS_LOG_WARN, as_edge_refusal_event(x->edge),
+                     "reason=\"%s\" skipped=%lu", why, skipped);
     as_exchange_fail(x, err, "%s", why);
     return false;
 }
