@@ -134,10 +134,7 @@ enum as_resource {
     AS_RESOURCE_CONTROL,
     AS_RESOURCES
 };
-const char *as_resource_name(enum as_resource r); /* unique: a label of metrics */
-/* The HTTP statuses that are counted one by one, by index. The last one is 0: all others. */
-#define AS_HTTP_STATUSES 21u
-uint32_t as_counted_http_status(uint32_t i);
+#define AS_HTTP_STATUSES 21u /* that are counted one by one: as_counted_http_status */
 
 /* Why a connection was closed. Above AS_CLOSE_BREACH: AS_CLOSE_BREACH plus the breach of
  * wire/h2/h2_guard.h. */
@@ -157,7 +154,6 @@ enum as_close_reason {
 const char *as_close_reason_name(uint32_t why); /* NULL: not a reason */
 
 #define AS_GRPC_CODES 17u
-const char *as_rpc_name(enum as_rpc rpc); /* unique: a label of metrics */
 
 struct as_edge_stat {  /* read by any thread: base/counter.h */
     uint64_t accepted; /* connections, including those taken over from the previous dispatcher */

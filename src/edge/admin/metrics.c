@@ -4,6 +4,7 @@
 #include "base/memory/live.h"
 #include "base/memory/pages.h"
 #include "edge/admin/metrics_internal.h"
+#include "edge/rest/rest.h"
 
 /* A counter of as_edge_stat, of all edges. */
 #define SUM(b, field) as_status_page_sum(b, offsetof(struct as_edge_stat, field))
@@ -364,7 +365,7 @@ static void put_requests(struct as_status_page *b, struct as_buf *o)
 
             if (n)
                 as_buf_printf(o, "anyserve_requests_total{method=\"%s\",code=\"%s\"} %lu\n",
-                              as_rpc_name((enum as_rpc)rpc), as_grpc_status_name(code), n);
+                              as_grpc_methods[rpc].name, as_grpc_status_name(code), n);
         }
     }
 }

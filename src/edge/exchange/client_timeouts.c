@@ -67,7 +67,7 @@ static void log_slow(struct as_exchange *x, const char *what)
 
     if (as_edge_may_log(e, AS_EDGE_LOG_STALLED, &skipped))
         as_log_event(e->log, AS_LOG_WARN, "request_stalled", "part=%s method=%s skipped=%lu", what,
-                     as_grpc_methods.name(x->rpc), skipped);
+                     as_grpc_methods[x->rpc].name, skipped);
 }
 
 void as_client_timeouts_expire_upload(struct as_exchange *x)

@@ -182,12 +182,22 @@ static void end_grpc(struct as_exchange *x)
     else if (x->body.reader.messages != 1)
         as_exchange_fail(x, AS_EUNIMPLEMENTED, "a unary call needs one message, got none");
     else if (x->body.is_compressed)
-        as_exchange_inflate(x, as_grpc_methods.call);
+        as_exchange_inflate(x, as_grpc_methods[x->rpc].handle);
     else
-        as_grpc_methods.call(x);
+        as_grpc_methods[x->rpc].handle(x);
 }
 
 /* --- the head --- */
+
+enum as_rpc as_grpc_method_find(enum as_interface interface, struct as_str path)
+{
+    uint32_t i = 0;
+
+    while (i < AS_RPC_UNKNOWN && !(as_grpc_methods[i].interfaces & 1u << interface &&
+                                   as_str_eq(path, as_str_of(as_grpc_methods[i].path))))
+        i++;
+    return (enum as_rpc)i;
+}
 
 static void check_encoding(struct as_exchange *x)
 {
@@ -243,7 +253,7 @@ static void start_grpc(struct as_exchange *x)
     if (head->grpc_timeout.n)
         as_exchange_read_timeout(x);
     if (as_rpc_is_streaming(x->rpc) && x->state == AS_EXCHANGE_RECEIVING)
-        as_grpc_methods.open_stream(x);
+        as_grpc_methods[x->rpc].handle(x);
 }
 
 static const struct as_exchange_kind unary_grpc = {
@@ -366,7 +376,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
     x->rpc = AS_RPC_HTTP;
     if (x->grpc) {
         x->kind = &unary_grpc;
-        x->rpc = as_grpc_methods.find(c->edge->conf.interface, head->path);
+        x->rpc = as_grpc_method_find(c->edge->conf.interface, head->path);
     }
     if (c->edge->stat.exchanges > c->edge->conf.max_requests)
         fail_over_max_requests(x);

@@ -44,16 +44,18 @@ struct as_exchange_kind {
 };
 extern const struct as_exchange_kind as_exchange_http; /* edge/rest/rest.c */
 
-/* The gRPC methods: edge/methods/grpc_service.c. */
-struct as_grpc_methods {
-    const char *(*name)(enum as_rpc rpc); /* as_rpc_name */
-    /* The RPC of a path on this interface; AS_RPC_UNKNOWN: none. */
-    enum as_rpc (*find)(enum as_interface interface, struct as_str path);
-    void (*call)(struct as_exchange *x); /* the message of a unary call is complete */
-    /* The head of a streaming call was received: calls as_stream_open. */
-    void (*open_stream)(struct as_exchange *x);
+/* The gRPC methods, by their RPC: edge/methods/grpc_service.c. */
+struct as_grpc_method {
+    const char *name;    /* unique: a label of metrics */
+    const char *path;    /* NULL: it is none that clients call */
+    uint32_t interfaces; /* that serve it: a bit for each as_interface */
+    /* The message of a unary call is complete; or the head of a streaming call was received: calls
+     * as_stream_open. */
+    void (*handle)(struct as_exchange *x);
 };
-extern const struct as_grpc_methods as_grpc_methods;
+extern const struct as_grpc_method as_grpc_methods[AS_RPC_COUNT];
+/* The RPC of a path on this interface; AS_RPC_UNKNOWN: none. */
+enum as_rpc as_grpc_method_find(enum as_interface interface, struct as_str path);
 
 /* Callbacks of the owner of an answer that is written in parts. */
 struct as_exchange_answer_ops {

@@ -177,7 +177,7 @@ static void start(struct as_exchange *x)
     is_rpc = as_grpc_is_content_type(x->head->content_type);
     first = is_rpc ? NULL : as_rest_find(interface, path, &x->rest);
     if (!first) {
-        if (is_rpc || as_grpc_methods.find(interface, path) != AS_RPC_UNKNOWN)
+        if (is_rpc || as_grpc_method_find(interface, path) != AS_RPC_UNKNOWN)
             answer_misplaced_rpc(x);
         else if (!as_landing_page_answer(x, path))
             as_exchange_fail(x, AS_ENOTFOUND, "not found");

@@ -50,6 +50,10 @@ struct as_rest_table {
 };
 extern const struct as_rest_table as_rest_tables[AS_INTERFACES];
 
+const char *as_resource_name(enum as_resource r); /* unique: a label of metrics */
+/* The HTTP statuses that are counted one by one, by index. The last one is 0: all others. */
+uint32_t as_counted_http_status(uint32_t i);
+
 /* The first row that matches the path (without its query), with encoded variables in *ret_m. NULL:
  * none. */
 const struct as_rest_route *as_rest_find(enum as_interface interface, struct as_str path,
