@@ -476,7 +476,7 @@ static void begin(struct world *w)
     as_outq_init(&w->out);
     w->big = as_blob_new(300000);
     memset(w->big->data, 1, 300000);
-    as_link_accept(w->fleet, fds[0]);
+    as_upstream_native.accept(w->fleet, fds[0]);
 }
 
 static void end(struct world *w)

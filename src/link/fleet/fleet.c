@@ -4,8 +4,7 @@
 #include "base/memory/pages.h"
 #include "base/memory/slab.h"
 #include "core/replicas/restart.h"
-#include "link/native/link.h"
-#include "link/simple/simple.h"
+#include "link/fleet/upstream.h"
 
 #define TICKS_PER_INTERVAL 2 /* of the ping interval */
 
@@ -289,23 +288,23 @@ void as_fleet_set_registered(struct as_fleet_deployment *d)
     as_fleet_republish(d->fleet);
 }
 
-void as_fleet_report_ready(struct as_link *l)
+void as_fleet_report_ready(struct as_upstream *u)
 {
-    struct as_fleet *f = l->up.fleet;
+    struct as_fleet *f = u->fleet;
     struct as_buf models;
 
-    as_fleet_set_registered(l->up.deploy);
-    as_fleet_record_settings(l->up.deploy);
+    as_fleet_set_registered(u->deploy);
+    as_fleet_record_settings(u->deploy);
     /* the supervisor does the same later; until then requests would be refused despite this worker
      */
-    as_fleet_set_down(f, as_str_of(l->up.deploy->name), false);
+    as_fleet_set_down(f, as_str_of(u->deploy->name), false);
     as_buf_init(&models);
-    for (uint32_t i = 0; i < l->up.deploy->n_models; i++) {
-        if (as_upstream_serves(&l->up, i))
-            as_buf_printf(&models, "%s%s:%s", models.n ? " " : "", l->up.deploy->models[i].name,
-                          l->up.deploy->models[i].version);
+    for (uint32_t i = 0; i < u->deploy->n_models; i++) {
+        if (as_upstream_serves(u, i))
+            as_buf_printf(&models, "%s%s:%s", models.n ? " " : "", u->deploy->models[i].name,
+                          u->deploy->models[i].version);
     }
-    f->ops.on_ready(f->ctx, as_str_of(l->up.name), as_str_of(l->process ? l->process->token : ""),
+    f->ops.on_ready(f->ctx, as_str_of(u->name), as_str_of(u->process ? u->process->token : ""),
                     as_buf_slice(&models));
     as_buf_fini(&models);
 }
@@ -412,8 +411,8 @@ void as_fleet_remove_process(struct as_fleet *f, struct as_str token, enum as_lo
     if (!t)
         return;
     t->loss = loss;
-    if (t->link)
-        as_link_on_death(t->link);
+    if (t->up)
+        t->up->ops->on_death(t->up);
     report_verdict(f, t);
     d = as_fleet_find_deployment(f, as_str_of(t->deployment));
     free_process(t);
@@ -423,51 +422,37 @@ void as_fleet_remove_process(struct as_fleet *f, struct as_str token, enum as_lo
 
 void as_upstream_report_retired(struct as_upstream *u)
 {
-    struct as_link *l = AS_CONTAINER(u, struct as_link, up); /* only native links have processes */
     struct as_fleet *f = u->fleet;
 
-    f->ops.on_retired(f->ctx, as_str_of(u->name), as_str_of(l->process->token));
+    f->ops.on_retired(f->ctx, as_str_of(u->name), as_str_of(u->process->token));
 }
 
 void as_fleet_retire_process(struct as_fleet *f, struct as_str token)
 {
     struct as_fleet_process *t = as_fleet_find_process(f, token);
-    struct as_link *l = t ? t->link : NULL;
+    struct as_upstream *u = t ? t->up : NULL;
 
     if (t)
         t->retiring = true;
-    if (!l || !l->up.replica) { /* it has no requests */
+    if (!u || !u->replica) { /* it has no requests */
         f->ops.on_retired(f->ctx, as_str_of(t ? t->replica : ""), token);
         return;
     }
-    l->up.retiring = true;
-    as_link_update_rotation(l);
-    as_fleet_schedule_cleanup(l->up.deploy);
-    as_upstream_check_retired(&l->up);
+    u->retiring = true;
+    u->ops->update_rotation(u);
+    as_fleet_schedule_cleanup(u->deploy);
+    as_upstream_check_retired(u);
 }
 
 void as_fleet_send_control(struct as_fleet *f, struct as_str token, uint64_t id,
                            enum as_control_op op, struct as_str text)
 {
     struct as_fleet_process *t = as_fleet_find_process(f, token);
-    struct as_link *l = t ? t->link : NULL;
-    struct as_str replica = as_str_of(t ? t->replica : ""), why = AS_STR("");
-    int err = 0;
+    const char *why = "the replica is not connected";
+    int err = t && t->up ? t->up->ops->control(t->up, id, op, text, &why) : AS_EUNAVAILABLE;
 
-    if (!l || !as_link_serves(l)) {
-        err = AS_EUNAVAILABLE;
-        why = AS_STR("the replica is not connected");
-    } else if (l->health.control_stream) {
-        err = AS_EFULL;
-        why = AS_STR("the replica has not answered the previous request yet");
-    } else if (text.n > AS_FRAME_CONTROL_TEXT) {
-        err = AS_ETOOBIG;
-        why = AS_STR("the text is longer than a CONTROL frame takes");
-    }
     if (err)
-        f->ops.on_answer(f->ctx, replica, token, id, err, why);
-    else
-        as_link_send_control(l, id, (uint16_t)op, text);
+        f->ops.on_answer(f->ctx, as_str_of(t ? t->replica : ""), token, id, err, as_str_of(why));
 }
 
 void as_fleet_set_join_token(struct as_fleet *f, struct as_str token)
@@ -556,7 +541,7 @@ void as_fleet_free(struct as_fleet *f)
         return;
     AS_ASSERT(as_list_empty(&f->clients));
     as_fleet_stop(f);
-    as_link_flush_end_reports(f);
+    as_upstream_native.fini(f);
     as_task_cancel(&f->cleanup);
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         as_deployment_free(f->deploys[i]->core);
@@ -568,7 +553,7 @@ void as_fleet_free(struct as_fleet *f)
         uv_close((uv_handle_t *)f->listener, free_handle);
     as_death_watch_free(f->death_watch);
     as_registry_unref(f->registry);
-    as_simple_fini(f);
+    as_upstream_simple.fini(f);
     free(f->join_token);
     as_timer_close(&f->tick, free_fleet);
 }

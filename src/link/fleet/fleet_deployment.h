@@ -11,7 +11,7 @@
 #include "core/queue/model_stat.h"
 #include "link/fleet/fleet.h"
 #include "link/fleet/unknown_peer.h"
-#include "link/native/death_watch.h"
+#include "io/loop/death_watch.h"
 
 struct as_upstream;
 
@@ -92,7 +92,7 @@ struct as_fleet_deployment {
 struct as_fleet_process {
     struct as_list node;
     char *token, *replica, *deployment;
-    struct as_link *link;          /* its connection, or NULL */
+    struct as_upstream *up;        /* its connection, or NULL */
     bool retiring;                 /* it gets no new requests, whatever link it has */
     enum as_fleet_exit kill_cause; /* why we have it killed; AS_FLEET_EXITS: we do not */
     enum as_loss loss;   /* why it died, when the supervisor says; until then AS_LOSS_PENDING */
@@ -254,7 +254,7 @@ void as_call_release_input(struct as_call_stream *s);
 
 /* --- workers --- */
 
-void as_fleet_report_ready(struct as_link *l); /* to the owner, by on_ready */
+void as_fleet_report_ready(struct as_upstream *u); /* to the owner, by on_ready */
 void as_fleet_close_listener(struct as_fleet *f);
 /* Accepts again, if that was paused for lack of descriptors. */
 void as_fleet_resume_listener(struct as_fleet *f);

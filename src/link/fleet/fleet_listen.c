@@ -1,5 +1,6 @@
 /* The fleet's listening socket, where workers connect. */
-#include "link/native/link.h"
+#include "io/loop/sock.h"
+#include "link/fleet/upstream.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -29,7 +30,7 @@ static void on_listener(uv_poll_t *h, int status AS_UNUSED, int events AS_UNUSED
         }
         if (fd < 0)
             return;
-        as_link_accept(f, fd);
+        as_upstream_native.accept(f, fd);
     }
 }
 

@@ -1,6 +1,6 @@
 /* Which workers serve which models of a deployment, and when a model that nobody serves is removed.
  * All workers of a deployment serve the same models, except during an update. */
-#include "link/native/link.h"
+#include "link/fleet/upstream.h"
 
 void as_upstream_init_models(struct as_upstream *u)
 {
@@ -37,7 +37,7 @@ static bool is_awaited(const struct as_fleet_deployment *d)
     for (struct as_list *n = d->fleet->processes.next; n != &d->fleet->processes; n = n->next) {
         const struct as_fleet_process *t = AS_LIST_ENTRY(n, struct as_fleet_process, node);
 
-        if (!t->retiring && (!t->link || !as_link_is_up(t->link)) &&
+        if (!t->retiring && (!t->up || !t->up->ops->is_up(t->up)) &&
             as_str_eq(as_str_of(t->deployment), as_str_of(d->name)))
             return true;
     }

@@ -13,6 +13,13 @@
 
 struct as_upstream;
 
+/* What the fleet asks of a kind of upstream, beside the operations of each. */
+struct as_upstream_kind {
+    void (*accept)(struct as_fleet *f, int fd); /* a worker has connected to the fleet's socket */
+    void (*fini)(struct as_fleet *f);           /* the fleet ends: no upstream is left */
+};
+extern const struct as_upstream_kind as_upstream_native, as_upstream_simple;
+
 struct as_upstream_ops {
     const char *kind; /* "native" or "simple", for the status page */
     /* Of core/dispatch/deployment.h; batch and recall are NULL if the protocol has neither. */
@@ -37,6 +44,14 @@ struct as_upstream_ops {
     void (*tick)(struct as_upstream *u, as_ns now);
     /* The dispatcher ends: its requests go back to core; u may be freed by this. */
     void (*stop)(struct as_upstream *u);
+    /* Of processes that we have started; NULL if the protocol has none. */
+    void (*on_death)(struct as_upstream *u); /* its process is dead */
+    bool (*is_up)(struct as_upstream *u);    /* its worker has slots, and its socket is open */
+    void (*update_rotation)(struct as_upstream *u); /* `retiring` has changed */
+    /* as_fleet_send_control. Or an error: nothing was sent; *ret_why says the reason, unless the
+     * replica is not connected. */
+    int (*control)(struct as_upstream *u, uint64_t id, enum as_control_op op, struct as_str text,
+                   const char **ret_why);
     /* Fills in what only this kind knows for the status page. */
     void (*fill_status)(struct as_upstream *u, struct as_fleet_replica *ret_r);
 };
@@ -45,6 +60,7 @@ struct as_upstream {
     const struct as_upstream_ops *ops;
     struct as_fleet *fleet;
     struct as_fleet_deployment *deploy; /* NULL: not known yet (native link before HELLO) */
+    struct as_fleet_process *process;   /* NULL: a worker that we have not started */
     struct as_replica *replica;         /* NULL: the worker has not granted slots yet */
     char *name;                         /* of the replica; NULL: not known yet (before HELLO) */
     bool retiring;                      /* gets nothing new; reported when all is answered */

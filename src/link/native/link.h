@@ -106,12 +106,11 @@ struct as_link {
     struct as_letter death_letter;
     struct as_outq out;
     struct as_link_rx rx;
-    struct as_fleet_process *process; /* NULL: a worker that we have not started */
-    enum as_link_state state;         /* changed by as_link_move only */
-    enum as_link_process life;        /* changed in link.c only */
-    uint64_t capabilities;            /* AS_CAP_… that both sides have; after HELLO */
-    uint32_t n_registers;             /* REGISTER frames so far */
-    uint8_t closing; /* handles, letters and tasks to wait for before it is freed */
+    enum as_link_state state;  /* changed by as_link_move only */
+    enum as_link_process life; /* changed in link_end.c only */
+    uint64_t capabilities;     /* AS_CAP_… that both sides have; after HELLO */
+    uint32_t n_registers;      /* REGISTER frames so far */
+    uint8_t closing;           /* handles, letters and tasks to wait for before it is freed */
     uint32_t pid;
     uint64_t epoch;             /* 0: before HELLO */
     const struct as_page *page; /* the status page; NULL: the worker has none */
@@ -153,20 +152,6 @@ void as_link_update_rotation(struct as_link *l);
 
 /* --- link.c --- */
 
-/* Accepts a connected socket. The link adds itself to the fleet, and frees itself. */
-void as_link_accept(struct as_fleet *f, int fd);
-/* Ends the link now; the reason is logged and reported. AS_LOSS_LINK: the worker may go on running
- * any of its requests; else it is dead or has let go of them, and the status page is final. */
-void as_link_end(struct as_link *l, const char *reason, enum as_loss loss);
-void as_link_flush_end_reports(struct as_fleet *f); /* logs and reports all that is pending, now */
-/* The process is dead: reads what it had written before, then ends the link. */
-void as_link_on_death(struct as_link *l);
-/* The worker broke the protocol: ends the link, and has our process killed. */
-void as_link_protocol_error(struct as_link *l, const char *why);
-/* The socket has ended; the process may live. */
-void as_link_on_broken(struct as_link *l);
-/* Has the death watch look at the page's lock. After HELLO. */
-void as_link_watch_death(struct as_link *l);
 /* To be called after frames were appended to `out`. */
 void as_link_schedule_flush(struct as_link *l);
 /* Accounts the bytes that were appended since `out` had `had` bytes as a reply to one of the
@@ -175,6 +160,25 @@ void as_link_count_reply(struct as_link *l, size_t had);
 /* Reads all that is in the socket now, and not what arrives meanwhile. False: that ended the link,
  * or broke it (it then waits for the process to die). */
 bool as_link_drain_socket(struct as_link *l);
+
+/* --- link_end.c --- */
+
+/* Ends the link now; the reason is logged and reported. AS_LOSS_LINK: the worker may go on running
+ * any of its requests; else it is dead or has let go of them, and the status page is final. */
+void as_link_end(struct as_link *l, const char *reason, enum as_loss loss);
+/* The process is dead: reads what it had written before, then ends the link. */
+void as_link_on_death(struct as_link *l);
+/* The worker broke the protocol: ends the link, and has our process killed. */
+void as_link_protocol_error(struct as_link *l, const char *why);
+/* The socket has ended; the process may live. */
+void as_link_on_broken(struct as_link *l);
+/* Has the death watch look at the page's lock. After HELLO. */
+void as_link_watch_death(struct as_link *l);
+/* Callbacks of its handles; on_pid: its pidfd is readable. */
+void as_link_on_socket_closed(struct as_loop_socket *s);
+void as_link_on_timer(struct as_timer *t);
+void as_link_on_pid(struct as_sock *s, int events);
+void as_link_flush_end_reports(struct as_fleet *f); /* logs and reports all that is pending, now */
 
 /* --- link_health.c --- */
 
@@ -188,8 +192,9 @@ void as_link_kill_unresponsive(struct as_link *l);
 void as_link_request_kill(struct as_link *l); /* CONDEMNED becomes KILLED */
 void as_link_on_options(struct as_link *l, const struct as_frame *f);
 void as_link_on_control(struct as_link *l, const struct as_frame *f);
-/* Sends the controller's CONTROL, none being pending; ops.on_answer gets the result. READY only. */
-void as_link_send_control(struct as_link *l, uint64_t id, uint16_t op, struct as_str text);
+/* as_upstream_ops.control. */
+int as_link_send_control(struct as_link *l, uint64_t id, enum as_control_op op, struct as_str text,
+                         const char **ret_why);
 void as_link_fail_control(struct as_link *l, const char *why); /* the pending one, if any */
 
 /* --- link_traffic.c: canary, mirror and fallback of the deployment --- */

@@ -88,10 +88,10 @@ static const char *admit_worker(struct as_link *l, const struct as_frame_hello *
         if (h->deployment.n && !as_str_eq(h->deployment, deployment))
             return "the token belongs to another deployment";
         /* A process that connects again has given up its former link. */
-        if (t->link)
-            as_link_end(t->link, "connected again", AS_LOSS_KILLED);
-        t->link = l;
-        l->process = t;
+        if (t->up)
+            as_link_end(AS_CONTAINER(t->up, struct as_link, up), "connected again", AS_LOSS_KILLED);
+        t->up = &l->up;
+        l->up.process = t;
     } else if (!f->join_token || !as_str_eq(h->token, as_str_of(f->join_token))) {
         return "wrong token";
     }
@@ -190,7 +190,7 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
         as_link_apply_traffic(l);
         err = as_fleet_register_model(l->up.deploy, &r, &answer.target, &why);
     }
-    if (!err && l->process)
+    if (!err && l->up.process)
         as_fleet_record_model(l->up.deploy, answer.target, &r);
     answer.model = r.model;
     answer.code = as_err_grpc(err);
@@ -246,10 +246,10 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
                      (unsigned long)l->epoch);
         as_link_health_start(l);
         as_link_apply_traffic(l);
-        l->up.retiring = l->process && l->process->retiring;
+        l->up.retiring = l->up.process && l->up.process->retiring;
         if (l->up.retiring)
             as_link_update_rotation(l);
-        as_fleet_report_ready(l);
+        as_fleet_report_ready(&l->up);
         as_fleet_schedule_cleanup(l->up.deploy);
     }
 }

@@ -43,7 +43,7 @@ void as_link_request_kill(struct as_link *l)
     struct as_fleet *f = l->up.fleet;
 
     as_link_move(l, AS_LINK_KILLED);
-    f->ops.on_kill(f->ctx, as_str_of(l->up.name), as_str_of(l->process->token),
+    f->ops.on_kill(f->ctx, as_str_of(l->up.name), as_str_of(l->up.process->token),
                    as_str_of(l->kill_reason));
 }
 
@@ -53,7 +53,7 @@ static void kill_worker(struct as_link *l)
 {
     uint32_t signal = l->health.dump_signal;
 
-    if (!l->process)
+    if (!l->up.process)
         as_link_end(l, l->kill_reason, AS_LOSS_LINK);
     else if (!signal || l->pid_sock.closing ||
              syscall(SYS_pidfd_send_signal, l->pid_sock.fd, (int)signal, NULL, 0) < 0)
@@ -65,8 +65,8 @@ static void kill_worker(struct as_link *l)
 static void mark_for_kill(struct as_link *l, const char *why, enum as_fleet_exit cause,
                           uint64_t suspect_to)
 {
-    if (l->process)
-        l->process->kill_cause = cause;
+    if (l->up.process)
+        l->up.process->kill_cause = cause;
     l->kill_reason = as_str_dup(as_str_of(why));
     as_link_move(l, AS_LINK_CONDEMNED);
     as_replica_set_unhealthy(l->up.replica, suspect_to);
@@ -109,7 +109,7 @@ static void check_failed(struct as_link *l, struct as_str why)
         l->health.suspects_up_to = last_started(l);
     as_deployment_stat(l->up.deploy->core)->sick++;
     log_health(l, false, why);
-    if (l->process && l->health.failures >= AS_MAX(l->health.failures_max, 1u)) {
+    if (l->up.process && l->health.failures >= AS_MAX(l->health.failures_max, 1u)) {
         snprintf(text, sizeof(text), "%u health checks failed in a row, the last one: %.*s",
                  l->health.failures, AS_STR_FMT(why));
         /* requests that started later did not make the first of these checks fail */
@@ -395,19 +395,31 @@ static void finish_control(struct as_link *l, int err, struct as_str text)
     uint64_t id = l->health.control_id;
 
     l->health.control_stream = 0;
-    f->ops.on_answer(f->ctx, as_str_of(l->up.name), as_str_of(l->process->token), id, err, text);
+    f->ops.on_answer(f->ctx, as_str_of(l->up.name), as_str_of(l->up.process->token), id, err, text);
 }
 
-void as_link_send_control(struct as_link *l, uint64_t id, uint16_t op, struct as_str text)
+int as_link_send_control(struct as_link *l, uint64_t id, enum as_control_op op, struct as_str text,
+                         const char **ret_why)
 {
-    struct as_frame_control c = {.op = op, .text = text};
+    struct as_frame_control c = {.op = (uint16_t)op, .text = text};
 
+    if (!as_link_serves(l))
+        return AS_EUNAVAILABLE;
+    if (l->health.control_stream) {
+        *ret_why = "the replica has not answered the previous request yet";
+        return AS_EFULL;
+    }
+    if (text.n > AS_FRAME_CONTROL_TEXT) {
+        *ret_why = "the text is longer than a CONTROL frame takes";
+        return AS_ETOOBIG;
+    }
     l->health.control_stream = ++l->health.n_controls;
     l->health.control_id = id;
     as_frame_put_control(&l->out, l->health.control_stream, &c);
     as_link_schedule_flush(l);
     as_link_update_rotation(
         l); /* no new requests until it is answered: they are for the new configuration */
+    return 0;
 }
 
 void as_link_fail_control(struct as_link *l, const char *why)

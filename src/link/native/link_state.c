@@ -86,7 +86,7 @@ const char *as_link_check(const struct as_link *l)
         return "what serves has a socket";
     if (l->life == AS_LINK_WATCHED && !l->page)
         return "the death watch looks at a page";
-    if (l->process && l->process->link != l)
+    if (l->up.process && l->up.process->up != &l->up)
         return "a process has one link";
     if (l->n_calls && !has_slots)
         return "requests need slots";

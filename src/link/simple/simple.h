@@ -99,6 +99,4 @@ struct as_simple_stat {
 };
 struct as_simple_stat as_simple_stat(const struct as_fleet *f);
 
-void as_simple_fini(struct as_fleet *f); /* called by the fleet, when no simple worker is left */
-
 #endif

@@ -11,11 +11,13 @@ struct as_simple_registry *as_simple_registry_get(struct as_fleet *f)
     return f->simple;
 }
 
-void as_simple_fini(struct as_fleet *f)
+static void free_registry(struct as_fleet *f)
 {
     free(f->simple);
     f->simple = NULL;
 }
+
+const struct as_upstream_kind as_upstream_simple = {.fini = free_registry};
 
 struct as_simple_stat as_simple_stat(const struct as_fleet *f)
 {

@@ -315,7 +315,7 @@ AS_UNUSED static struct hand *connect_hand(int i)
     *h = (struct hand){.fd = fds[1], .rx = aligned_alloc(64, RX_CAP)};
     as_outq_init(&h->out);
     assert_int_equal(as_page_open(&h->page), 0);
-    as_link_accept(w.fleet, fds[0]);
+    as_upstream_native.accept(w.fleet, fds[0]);
     return h;
 }
 

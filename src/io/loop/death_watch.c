@@ -1,4 +1,4 @@
-#include "link/native/death_watch.h"
+#include "io/loop/death_watch.h"
 
 #include "base/err.h"
 #include "io/loop/prompt.h"

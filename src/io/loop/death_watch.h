@@ -1,4 +1,4 @@
-/* link/native/death_watch.h — reports the death of a worker at once, however large the process is.
+/* io/loop/death_watch.h — reports the death of a process at once, however large the process is.
  *
  * The kernel closes a dead process's descriptors only after it has freed its memory, which takes
  * tens of milliseconds per gigabyte; it marks robust locks before that. One thread sleeps in
@@ -7,8 +7,8 @@
  * AS_DEATH_WATCH_MAX, the dispatcher relies on pidfd. Thread: all functions are called on one loop;
  * the watching thread is internal.
  */
-#ifndef AS_LINK_DEATH_WATCH_H
-#define AS_LINK_DEATH_WATCH_H
+#ifndef AS_IO_DEATH_WATCH_H
+#define AS_IO_DEATH_WATCH_H
 
 #include "io/loop/mbox.h"
 
