@@ -2,9 +2,13 @@
 """The include law of the house, checked over the #include lines of src/ and python/src/.
 
 A layer, a folder of src/, includes only itself and what lies below it along a line of the picture in
-docs/ARCHITECTURE.md; a room, a folder of a layer, only what ROOMS gives it of its layer. No file includes itself through others. A .c file that has a header of its own
-includes it first, which proves that the header can be read alone. System headers that bring descriptors,
-threads or a clock stay out of the layers that promise to have none.
+docs/ARCHITECTURE.md; a room, a folder of a layer, only what ROOMS gives it of its layer, without circles. No file
+includes itself through others. A .c file that has a header of its own includes it first, which proves that the header can
+be read alone. System headers that bring descriptors, threads or a clock stay out of the layers that promise to have none.
+
+A function is declared in the room that defines it. So what is called by name lies in the same room or below; upwards a
+call goes through a pointer only: callbacks, and the tables in UPWARDS, which a room declares and a room above defines.
+The walk of a request, a table of docs/architecture/request.md, names at most WALK_MAX rooms, and functions that are there.
 
 Prints every offending line; exit code 1 if there is one.
 """
@@ -30,8 +34,7 @@ BELOW = {
     "python": [],
 }
 # A room, a folder inside a layer, includes itself and these rooms of its layer. What stands in the layer's own folder
-# (its command line, the edge itself) may include every room of it. One circle of rooms is in link, where the fleet makes
-# the links and a link reports to the fleet.
+# (its command line, the edge itself) may include every room of it.
 ROOMS = {
     "app/client": [],
     "app/commands": ["app/client", "app/options"],
@@ -62,7 +65,7 @@ ROOMS = {
     "io/loop": [],
     "io/process": [],
     "io/socket": ["io/loop"],
-    "link/fleet": ["link/native", "link/simple"],
+    "link/fleet": [],
     "link/native": ["link/fleet", "link/transport"],
     "link/simple": ["link/fleet"],
     "link/transport": [],
@@ -82,6 +85,17 @@ ROOMS = {
     "wire/protobuf": [],
     "wire/triton": ["wire", "wire/json", "wire/protobuf"],
 }
+# Tables of operations that one room declares and calls, and a room above defines.
+UPWARDS = {
+    "as_exchange_http": ("edge/exchange", "edge/rest"),
+    "as_exchange_ops": ("edge/conn", "edge/exchange"),
+    "as_grpc_methods": ("edge/exchange", "edge/methods"),
+    "as_rest_tables": ("edge/rest", "edge/methods"),
+    "as_upstream_native": ("link/fleet", "link/native"),
+    "as_upstream_simple": ("link/fleet", "link/simple"),
+}
+WALK = ROOT / "docs/architecture/request.md"
+WALK_MAX = 10
 # base/memory/pages is an allocator: it maps anonymous memory, never a descriptor.
 ALLOWED = {("src/base/memory/pages.c", "sys/mman.h")}
 UV = {"io", "link", "edge", "ctl", "tool", "app"}
@@ -202,6 +216,68 @@ def find_cycles(graph):
     return faults
 
 
+def circle_of_rooms():
+    """A room that reaches itself by ROOMS, as a fault; the layers' own folders, which may include all rooms, aside."""
+    reach = {room: {r for r in others if "/" in r} for room, others in ROOMS.items()}
+    for middle in reach:
+        for room in reach:
+            if middle in reach[room]:
+                reach[room] |= reach[middle]
+    return [(Path(__file__).resolve(), 1, "", f"{room} is in a circle of rooms") for room in reach if room in reach[room]]
+
+
+FUNCTION = re.compile(r"^(?!static|typedef|#|\s|/|\*)[\w\s*]*?\b(as_\w+)\([^;{}]*?\)\s*(?:AS_\w+(?:\([^)]*\))?\s*)?([;{])", re.M)
+TABLE = re.compile(r"^(extern )?const struct ([^;={(]*)(\s*=|;)", re.M)
+
+
+def names_of(files):
+    """(name, path, line, is it a definition) of each function and constant table that files of src share."""
+    for path in files:
+        if layer_of(path) == "python":
+            continue
+        text = path.read_text()
+        for m in FUNCTION.finditer(text):
+            yield m[1], path, text.count("\n", 0, m.start(1)) + 1, m[2] == "{"
+        for m in TABLE.finditer(text):
+            for name in re.findall(r"\b(as_\w+)(?=\s*(?:\[[^]]*\]\s*)*(?:,|$))", m[2]):
+                yield name, path, text.count("\n", 0, m.start()) + 1, not m[1]
+
+
+def misplaced_declarations(files):
+    rows = list(names_of(files))
+    home = {name: room_of(path) for name, path, _, defined in rows if defined}
+    faults, upwards = [], {}
+    for name, path, number, defined in rows:
+        if defined or path.suffix != ".h" or home.get(name, room_of(path)) == room_of(path):
+            continue
+        upwards[name] = (room_of(path), home[name])
+        if UPWARDS.get(name) != upwards[name]:
+            faults.append((path, number, name, f"declared here, defined in {home[name]}"))
+    return faults + [(Path(__file__).resolve(), 1, name, "no such table") for name in UPWARDS if name not in upwards]
+
+
+def walk_faults():
+    """The table of the page: room | file and its functions | …; functions stand behind their file."""
+    faults, rooms = [], []
+    for number, line in enumerate(WALK.read_text().splitlines(), 1):
+        cells = [c.strip() for c in line.strip().strip("|").split("|")]
+        if not re.fullmatch(r"\d+", cells[0]) or not re.fullmatch(r"`[\w/]+`", cells[1]):
+            continue
+        room, file = cells[1].strip("`"), None
+        rooms.append(room)
+        folder = ROOT / (room if room.startswith("python/") else "src/" + room)
+        for word in re.findall(r"`([\w.]+)`", " ".join(cells[2:4])):
+            if word.endswith(".c"):
+                file = folder / word
+                if not file.is_file():
+                    faults.append((WALK, number, word, f"no such file in {room}"))
+            elif file and file.is_file() and not re.search(rf"^\w.*\b{word}\([^;]*$", file.read_text(), re.M):
+                faults.append((WALK, number, word, f"not defined in {file.name}"))
+    if not 1 < len(rooms) <= WALK_MAX or len(rooms) != len(set(rooms)):
+        faults.append((WALK, 1, "", f"the walk has {len(rooms)} rooms, {len(set(rooms))} different ones; at most {WALK_MAX}"))
+    return faults
+
+
 def main():
     files = sorted(p for top in ("src", "python/src") if (ROOT / top).exists()
                    for p in (ROOT / top).rglob("*") if p.suffix in (".c", ".h", ".cc", ".hh"))
@@ -211,7 +287,7 @@ def main():
             faults.append((path, 1, "", "folder without a place in the picture"))
             continue
         faults += check_file(path, graph)
-    faults += find_cycles(graph)
+    faults += find_cycles(graph) + circle_of_rooms() + misplaced_declarations(files) + walk_faults()
     for path, number, line, fault in faults:
         print(f"{path.relative_to(ROOT)}:{number}: {fault}" + (f": {line}" if line else ""))
     print(f"layers: {len(files)} files, {len(faults)} faults")
