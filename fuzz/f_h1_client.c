@@ -34,7 +34,7 @@ static void start(struct fuzz *f)
         {AS_STR(":path"), AS_STR("/")},
         {AS_STR(":authority"), AS_STR("h")}};
     static const struct as_str body[] = {{"hi", 2}};
-    struct as_http_client_request r = {fields, AS_COUNT(fields), body, 1};
+    struct as_http_client_request r = {fields, AS_COUNT(fields), body, 1, 0};
 
     if (f->n < CALLS && as_h1_client_request(f->h, &r, &f->call[f->n], &f->stream) == 0) {
         f->n++;

@@ -1,216 +1,144 @@
 #include "wire/h2/h2_client.h"
 
+#include "base/be.h"
 #include "base/err.h"
-#include "wire/h2/h2_internal.h"
+#include "wire/h2/h2_client_internal.h"
 
-#define NO_COPY (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
+#define BUCKETS       16u
+#define BLOCK_MAX     65536u /* bytes of a request's header block */
+#define STREAMS_EARLY 100u   /* before the server has said how many it allows */
 
-struct stream {
-    struct as_list node; /* in as_h2_client.open */
-    void *call;
-    uint32_t id;
-    const struct as_str *body;
-    uint32_t n_body;
-    uint32_t piece;      /* the piece that is being sent */
-    size_t piece_offset; /* bytes of that piece that are sent */
-    size_t list_size;    /* size of the answer's fields so far */
-    bool interim;        /* the block that is being read belongs to a 1xx answer */
-    bool has_head;       /* the head of the final answer is complete: what follows are trailers */
-    bool whole;          /* END_STREAM came */
-    bool is_reset;       /* the owner has reset it */
-};
+/* --- streams --- */
 
-struct as_h2_client {
-    nghttp2_session *session;
-    struct as_h2_client_conf conf;
-    const struct as_http_client_ops *ops;
-    void *conn;
-    struct as_list open;
-    struct stream *spare; /* one record, kept for the next request */
-    bool ready;
-    bool dead; /* the session must not be used any more */
-    bool over; /* a GOAWAY with an error was sent */
-    struct as_h2_memory memory;
-};
-
-static struct stream *find_stream(nghttp2_session *session, int32_t id)
+static struct as_h2_client_stream **bucket_of(const struct as_h2_client *h, uint32_t id)
 {
-    return nghttp2_session_get_stream_user_data(session, id);
+    return &h->bucket[id >> 1 & (h->n_buckets - 1)];
 }
 
-static void drop_stream(struct as_h2_client *h, struct stream *s)
+struct as_h2_client_stream *as_h2_client_find(struct as_h2_client *h, uint32_t id)
 {
-    as_list_remove(&s->node);
-    if (h->spare || !AS_H2_RECYCLE)
-        free(s);
-    else
-        h->spare = s;
+    struct as_h2_client_stream *s = *bucket_of(h, id);
+
+    while (s && s->id != id)
+        s = s->next;
+    h->last = s;
+    return s;
 }
 
-/* --- receiving --- */
-
-static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+/* One stream per bucket on average. */
+static void grow_buckets(struct as_h2_client *h)
 {
-    struct stream *s = find_stream(session, frame->hd.stream_id);
+    uint32_t old_n = h->n_buckets;
+    struct as_h2_client_stream **old = h->bucket, *s, *next;
 
-    (void)user;
-    if (s)
-        s->interim = false;
-    return 0;
-}
+    h->n_buckets = old_n ? 2 * old_n : BUCKETS;
+    h->bucket = as_xalloc(h->n_buckets * sizeof(struct as_h2_client_stream *));
+    for (uint32_t i = 0; i < old_n; i++) {
+        for (s = old[i]; s; s = next) {
+            struct as_h2_client_stream **to = bucket_of(h, s->id);
 
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
-                     size_t n_name, const uint8_t *value, size_t n_value, uint8_t flags, void *user)
-{
-    struct as_h2_client *h = user;
-    struct stream *s = find_stream(session, frame->hd.stream_id);
-    struct as_str n = {(const char *)name, n_name}, v = {(const char *)value, n_value};
-
-    (void)flags;
-    if (frame->hd.type != NGHTTP2_HEADERS || !s || s->is_reset)
-        return 0;
-    s->list_size += n_name + n_value + 32;
-    if (s->list_size > h->conf.max_header_list) {
-        as_h2_client_reset(h, s->id, NGHTTP2_ENHANCE_YOUR_CALM);
-        return 0;
-    }
-    /* nghttp2 has checked that :status comes first and has three digits */
-    if (!s->has_head && as_str_eq(n, AS_STR(":status")))
-        s->interim = n_value == 3 && value[0] == '1';
-    if (!s->interim)
-        h->ops->on_field(h->conn, s->call, n, v, s->has_head);
-    return 0;
-}
-
-static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user)
-{
-    struct as_h2_client *h = user;
-    struct stream *s;
-
-    h->ready = h->ready || frame->hd.type == NGHTTP2_SETTINGS;
-    if (frame->hd.type > NGHTTP2_HEADERS)
-        return 0;
-    s = find_stream(session, frame->hd.stream_id);
-    if (!s)
-        return 0;
-    if (frame->hd.type == NGHTTP2_HEADERS && !s->interim)
-        s->has_head = true;
-    if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
-        s->whole = true;
-    return 0;
-}
-
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *p, size_t n,
-                   void *user)
-{
-    struct as_h2_client *h = user;
-    struct stream *s = find_stream(session, id);
-
-    (void)flags;
-    if (s && !s->is_reset)
-        h->ops->on_data(h->conn, s->call, p, n);
-    return 0;
-}
-
-/* Also for a request that nghttp2 could not send (after a GOAWAY: REFUSED_STREAM). */
-static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
-{
-    struct as_h2_client *h = user;
-    struct stream *s = find_stream(session, id);
-    void *call;
-    bool whole;
-
-    if (!s)
-        return 0;
-    call = s->call;
-    whole = s->whole && !s->is_reset;
-    nghttp2_session_set_stream_user_data(session, id, NULL);
-    drop_stream(h, s);
-    h->ops->on_close(h->conn, call, code, whole);
-    return 0;
-}
-
-/* --- sending --- */
-
-static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length,
-                         uint32_t *flags, nghttp2_data_source *source, void *user)
-{
-    struct stream *s = source->ptr;
-    size_t n = 0;
-
-    (void)session;
-    (void)id;
-    (void)user;
-    while (n < length && s->piece < s->n_body) {
-        const struct as_str *piece = &s->body[s->piece];
-        size_t take = AS_MIN(length - n, piece->n - s->piece_offset);
-
-        if (take)
-            memcpy(buf + n, piece->p + s->piece_offset, take);
-        n += take;
-        s->piece_offset += take;
-        if (s->piece_offset == piece->n) {
-            s->piece++;
-            s->piece_offset = 0;
+            next = s->next;
+            s->next = *to;
+            *to = s;
         }
     }
-    while (s->piece < s->n_body && !s->body[s->piece].n)
-        s->piece++; /* skips empty pieces, so that the last byte is known as the last one */
-    if (s->piece == s->n_body)
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
-    return (ssize_t)n;
+    free(old);
 }
 
-static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+static struct as_h2_client_stream *add_stream(struct as_h2_client *h)
 {
-    struct as_h2_client *h = user;
+    struct as_h2_client_stream *s = h->spare, **to;
 
-    (void)session;
-    if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
-        h->over = true;
-    return 0;
+    if (h->n_open == h->n_buckets)
+        grow_buckets(h);
+    if (s)
+        h->spare = s->next;
+    else
+        s = as_xalloc(sizeof(*s));
+    to = bucket_of(h, h->next_id);
+    *s = (struct as_h2_client_stream){.id = h->next_id,
+                                      .next = *to,
+                                      .window = h->stream_window,
+                                      .content_length = AS_H2_CLIENT_NO_LENGTH};
+    *to = s;
+    h->next_id += 2;
+    h->n_open++;
+    as_list_push(&h->open, &s->node);
+    as_list_init(&s->todo);
+    return s;
+}
+
+static void drop_stream(struct as_h2_client *h, struct as_h2_client_stream *s)
+{
+    struct as_h2_client_stream **at = bucket_of(h, s->id);
+
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    if (h->last == s)
+        h->last = NULL;
+    h->n_open--;
+    h->n_begun -= s->is_begun;
+    as_list_remove(&s->node);
+    as_list_remove(&s->todo);
+    if (s->block.p)
+        as_buf_fini(&s->block);
+    if (AS_H2_RECYCLE) {
+        s->next = h->spare;
+        h->spare = s;
+    } else {
+        free(s);
+    }
+}
+
+void as_h2_client_close(struct as_h2_client *h, struct as_h2_client_stream *s, uint32_t code)
+{
+    void *call = s->call;
+    bool whole = s->whole && !s->is_reset;
+
+    drop_stream(h, s);
+    h->ops->on_close(h->conn, call, code, whole);
+}
+
+void as_h2_client_abort(struct as_h2_client *h, struct as_h2_client_stream *s, uint32_t code)
+{
+    if (s->is_reset)
+        return;
+    s->is_reset = true;
+    s->code = code;
+    as_list_remove(&s->todo);
+    as_list_push(&h->resets, &s->todo);
+}
+
+void as_h2_client_resume(struct as_h2_client *h, struct as_h2_client_stream *s)
+{
+    if (s->is_begun && !s->is_sent && !s->is_reset && s->window > 0 && as_list_empty(&s->todo))
+        as_list_push(&h->sending, &s->todo);
 }
 
 /* --- the connection --- */
 
-static int new_session(struct as_h2_client *h)
+static void put_preface(struct as_h2_client *h)
 {
-    nghttp2_session_callbacks *cb = NULL;
-    nghttp2_option *opt = NULL;
-    int rc = nghttp2_session_callbacks_new(&cb);
-
-    if (!rc)
-        rc = nghttp2_option_new(&opt);
-    if (!rc) {
-        nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
-        nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
-        nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
-        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
-        nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
-        nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
-        nghttp2_option_set_no_closed_streams(opt, 1);
-        rc = nghttp2_session_client_new3(&h->session, cb, h, opt, &h->memory.mem);
-    }
-    nghttp2_session_callbacks_del(cb);
-    nghttp2_option_del(opt);
-    return rc;
-}
-
-static int submit_settings(struct as_h2_client *h)
-{
-    const struct as_h2_client_conf *c = &h->conf;
-    nghttp2_settings_entry iv[] = {
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const uint32_t settings[][2] = {
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, c->stream_window},
-        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, c->max_header_list},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, h->conf.stream_window},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, h->conf.max_header_list},
         {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
     };
-    int rc = nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, iv, AS_COUNT(iv));
+    uint8_t *p;
 
-    if (!rc)
-        rc = nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0,
-                                                   (int32_t)c->conn_window);
-    return rc;
+    as_buf_add(&h->control, preface, sizeof(preface) - 1);
+    p = as_h2_client_control(h, NGHTTP2_SETTINGS, 0, 0, 6 * AS_COUNT(settings));
+    for (size_t i = 0; i < AS_COUNT(settings); i++, p += 6) {
+        p[0] = 0;
+        p[1] = (uint8_t)settings[i][0];
+        as_be_put32(p + 2, settings[i][1]);
+    }
+    if (h->conf.conn_window > AS_H2_CLIENT_WINDOW_START)
+        as_be_put32(as_h2_client_control(h, NGHTTP2_WINDOW_UPDATE, 0, 0, 4),
+                    h->conf.conn_window - AS_H2_CLIENT_WINDOW_START);
 }
 
 int as_h2_client_new(struct as_h2_client **ret_h, const struct as_h2_client_conf *conf,
@@ -219,62 +147,55 @@ int as_h2_client_new(struct as_h2_client **ret_h, const struct as_h2_client_conf
     struct as_h2_client *h = malloc(sizeof(*h));
 
     AS_ASSERT(conf->stream_window <= INT32_MAX && conf->conn_window <= INT32_MAX);
+    AS_ASSERT(conf->stream_window >= AS_H2_CLIENT_WINDOW_START &&
+              conf->conn_window >= AS_H2_CLIENT_WINDOW_START);
     if (!h)
         return AS_ENOMEM;
-    *h = (struct as_h2_client){.conf = *conf, .ops = ops, .conn = conn};
-    as_list_init(&h->open);
-    as_h2_memory_init(&h->memory);
-    if (new_session(h) || submit_settings(h)) {
-        as_h2_client_free(h);
+    *h = (struct as_h2_client){.conf = *conf,
+                               .ops = ops,
+                               .conn = conn,
+                               .next_id = 1,
+                               .max_streams = STREAMS_EARLY,
+                               .window = AS_H2_CLIENT_WINDOW_START,
+                               .stream_window = AS_H2_CLIENT_WINDOW_START};
+    if (nghttp2_hd_inflate_new(&h->inflater)) {
+        free(h);
         return AS_ENOMEM;
     }
+    as_list_init(&h->open);
+    as_list_init(&h->waiting);
+    as_list_init(&h->sending);
+    as_list_init(&h->resets);
+    grow_buckets(h);
+    put_preface(h);
     *ret_h = h;
     return 0;
 }
 
 void as_h2_client_free(struct as_h2_client *h)
 {
-    struct as_list *n;
+    struct as_h2_client_stream *s;
 
     if (!h)
         return;
-    h->dead = true;
-    while ((n = as_list_pop(&h->open))) {
-        struct stream *s = AS_LIST_ENTRY(n, struct stream, node);
-
-        h->ops->on_close(h->conn, s->call, NGHTTP2_CANCEL, false);
+    h->over = true;
+    while (!as_list_empty(&h->open)) {
+        s = AS_LIST_ENTRY(h->open.next, struct as_h2_client_stream, node);
+        s->is_reset = true;
+        as_h2_client_close(h, s, NGHTTP2_CANCEL);
+    }
+    while ((s = h->spare)) {
+        h->spare = s->next;
         free(s);
     }
-    nghttp2_session_del(h->session);
-    as_h2_memory_fini(&h->memory);
-    free(h->spare);
+    nghttp2_hd_inflate_del(h->inflater);
+    as_buf_fini(&h->head.plain);
+    as_buf_fini(&h->head.first);
+    as_buf_fini(&h->head.next);
+    as_buf_fini(&h->control);
+    as_buf_fini(&h->part);
+    free(h->bucket);
     free(h);
-}
-
-int as_h2_client_recv(struct as_h2_client *h, const uint8_t *p, size_t n)
-{
-    if (!h->dead && nghttp2_session_mem_recv(h->session, p, n) < 0)
-        h->dead = true;
-    return h->dead ? AS_EPROTO : 0;
-}
-
-int as_h2_client_send(struct as_h2_client *h, struct as_outq *q, size_t max)
-{
-    const uint8_t *p;
-    ssize_t n = 0;
-
-    while (!h->dead && q->bytes < max && (n = nghttp2_session_mem_send(h->session, &p)) != 0) {
-        if (n > 0)
-            as_outq_copy(q, p, (size_t)n);
-        else
-            h->dead = true;
-    }
-    return h->dead || h->over ? AS_EPROTO : 0;
-}
-
-bool as_h2_client_wants_write(const struct as_h2_client *h)
-{
-    return !h->dead && nghttp2_session_want_write(h->session);
 }
 
 bool as_h2_client_ready(const struct as_h2_client *h)
@@ -284,64 +205,58 @@ bool as_h2_client_ready(const struct as_h2_client *h)
 
 bool as_h2_client_done(const struct as_h2_client *h)
 {
-    return h->dead ||
-           (!nghttp2_session_want_read(h->session) && !nghttp2_session_want_write(h->session));
+    return !h->control.n && (h->over || (h->goaway && !h->n_open));
 }
 
 bool as_h2_client_usable(const struct as_h2_client *h)
 {
-    return !h->dead && !h->over && nghttp2_session_check_request_allowed(h->session);
+    return !h->over && !h->goaway && h->next_id <= AS_H2_CLIENT_ID_MAX;
+}
+
+/* --- requests --- */
+
+/* The header block: a repeated head is encoded once. */
+static void set_head(struct as_h2_client *h, struct as_h2_client_stream *s,
+                     const struct as_http_client_request *r)
+{
+    if (r->head_id && r->head_id == h->head.id)
+        return;
+    as_h2_client_encode_plain(&s->block, r->headers, r->n_headers);
+    if (s->block.n > BLOCK_MAX) {
+        as_h2_client_abort(h, s, NGHTTP2_INTERNAL_ERROR);
+        return;
+    }
+    if (r->head_id && !h->head.id) {
+        h->head.id = r->head_id;
+        as_h2_client_encode_head(&h->head, r->headers, r->n_headers);
+        as_buf_fini(&s->block);
+    }
 }
 
 int as_h2_client_request(struct as_h2_client *h, const struct as_http_client_request *r, void *call,
                          uint32_t *ret_stream)
 {
-    nghttp2_nv nv[AS_HTTP_CLIENT_HEADERS];
-    nghttp2_data_provider body = {.read_callback = read_body};
-    struct stream *s = h->spare;
-    int32_t id;
+    struct as_h2_client_stream *s;
 
-    AS_ASSERT(r->n_headers <= AS_HTTP_CLIENT_HEADERS);
+    AS_ASSERT(r->n_headers && r->n_headers <= AS_HTTP_CLIENT_HEADERS);
     if (!as_h2_client_usable(h))
         return AS_EUNAVAILABLE;
-    h->spare = NULL;
-    if (!s && !(s = malloc(sizeof(*s))))
-        return AS_ENOMEM;
-    *s = (struct stream){.call = call, .body = r->body, .n_body = r->n_body};
-    for (uint32_t i = 0; i < r->n_headers; i++) {
-        const struct as_http_header *f = &r->headers[i];
-
-        nv[i] = (nghttp2_nv){(uint8_t *)(uintptr_t)f->name.p, (uint8_t *)(uintptr_t)f->value.p,
-                             f->name.n, f->value.n, NO_COPY};
-    }
-    body.source.ptr = s;
-    id = nghttp2_submit_request(h->session, NULL, nv, r->n_headers, r->n_body ? &body : NULL, s);
-    if (id < 0) {
-        free(s);
-        return id == NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE ? AS_EUNAVAILABLE : AS_ENOMEM;
-    }
-    s->id = (uint32_t)id;
-    as_list_push(&h->open, &s->node);
+    s = add_stream(h);
+    s->call = call;
+    s->body = r->body;
+    s->n_body = r->n_body;
+    for (uint32_t i = 0; i < r->n_body; i++)
+        s->body_left += r->body[i].n;
+    as_list_push(&h->waiting, &s->todo);
+    set_head(h, s, r);
     *ret_stream = s->id;
     return 0;
 }
 
 void as_h2_client_reset(struct as_h2_client *h, uint32_t stream, uint32_t code)
 {
-    struct stream *s = h->dead ? NULL : find_stream(h->session, (int32_t)stream);
+    struct as_h2_client_stream *s = as_h2_client_lookup(h, stream);
 
-    if (!s) {
-        /* nghttp2 has no stream for a request that is still waiting to be sent */
-        AS_LIST_EACH(n, &h->open)
-        {
-            s = AS_LIST_ENTRY(n, struct stream, node);
-            if (s->id == stream)
-                break;
-            s = NULL;
-        }
-    }
-    if (!s || s->is_reset)
-        return;
-    s->is_reset = true;
-    nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, (int32_t)stream, code);
+    if (s && !h->over)
+        as_h2_client_abort(h, s, code);
 }

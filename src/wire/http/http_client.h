@@ -30,6 +30,9 @@ struct as_http_client_request {
     uint32_t n_headers;        /* at most AS_HTTP_CLIENT_HEADERS */
     const struct as_str *body; /* pieces, sent in order */
     uint32_t n_body;
+    /* Not 0: all requests of the connection with this number have the same headers; HTTP/2 encodes
+     * them once. */
+    uint32_t head_id;
 };
 
 #endif

@@ -35,7 +35,7 @@ static int start(struct world *w, struct call *c, const char *method, const stru
                                             {AS_STR(":path"), AS_STR("/v2/models/m/infer")},
                                             {AS_STR(":authority"), AS_STR("host:1")},
                                             {AS_STR("x-key"), AS_STR("value")}};
-    struct as_http_client_request r = {fields, AS_COUNT(fields), body, n_body};
+    struct as_http_client_request r = {fields, AS_COUNT(fields), body, n_body, 0};
 
     return as_h1_client_request(w->h, &r, c, &w->stream);
 }
@@ -203,7 +203,7 @@ static void invalid_headers_are_refused(void **state AS_UNUSED)
         struct as_http_header f[] = {{AS_STR(":method"), AS_STR("GET")},
                                      {AS_STR(":path"), AS_STR("/")},
                                      {AS_STR("x"), AS_STR("y")}};
-        struct as_http_client_request r = {f, 3, NULL, 0};
+        struct as_http_client_request r = {f, 3, NULL, 0, 0};
 
         f[bad[i].name.p[0] == ':' ? bad[i].name.p[1] == 'm' ? 0 : 1 : 2] = bad[i];
         assert_int_equal(as_h1_client_request(w.h, &r, &w.call, &w.stream), AS_EINVALID);

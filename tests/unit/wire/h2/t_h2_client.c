@@ -44,7 +44,7 @@ static const struct as_http_header fields[] = {{{":method", 7}, {"POST", 4}},
 
 static int start(struct world *w, const struct as_str *body, uint32_t n_body)
 {
-    struct as_http_client_request r = {fields, AS_COUNT(fields), body, n_body};
+    struct as_http_client_request r = {fields, AS_COUNT(fields), body, n_body, 0};
     struct call *c = &w->call[w->n_started];
     int rc = as_h2_client_request(w->client, &r, c, &c->stream);
 
@@ -383,7 +383,7 @@ static void fields_that_cannot_be_sent_close_the_call(void **state AS_UNUSED)
     struct world *w = world_new(10);
     char *big = as_xalloc(70000);
     struct as_http_header with[5];
-    struct as_http_client_request r = {with, 5, NULL, 0};
+    struct as_http_client_request r = {with, 5, NULL, 0, 0};
 
     memset(big, 'x', 70000);
     memcpy(with, fields, sizeof(with));
