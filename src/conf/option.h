@@ -426,6 +426,10 @@ enum as_option_type {
       "load before the measurement, which is not counted")                                         \
     X(ANY_SIZE, "any-size", INT, 1, 1000000000, "1", "", LB, "Load",                               \
       "size of generated inputs where the model accepts any (-1)")                                 \
+    X(POLL, "poll", BOOL, 0, 1, "off", "", LB, "Load",                                             \
+      "with --rate: poll until a call is due instead of sleeping, which uses a whole core")        \
+    X(SAME_ANSWERS, "same-answers", BOOL, 0, 1, "off", "", LB, "Load",                             \
+      "a call fails if its answer is not, byte for byte, that of the first call")                  \
     X(SEED, "seed", INT, 0, 1000000000000, "1", "", BENCH, "Load",                                 \
       "seed of poisson arrivals and of generated inputs")                                          \
     X(JSON, "json", BOOL, 0, 1, "off", "",                                                         \

@@ -16,7 +16,7 @@
 #define RESERVED_FILES    64u
 #define COMPARE_MAX       ((size_t)64 << 20)
 
-enum { UNKNOWN = 2, UNAVAILABLE = 14 };
+enum { UNKNOWN = 2, UNIMPLEMENTED = 12, UNAVAILABLE = 14 };
 
 struct bench {
     const struct as_option_set *opts;
@@ -27,6 +27,7 @@ struct bench {
     uint32_t connections, streams;
     int *fds;
     struct as_load_driver_result result;
+    struct as_buf answer; /* of the first call */
     struct as_buf why;
 };
 
@@ -96,6 +97,14 @@ static int check_options(struct bench *bench)
         as_buf_str(&bench->why, "--arrivals needs --rate");
         return AS_EXIT_CODE_USAGE;
     }
+    if (!open && as_option_bool(o, AS_OPT_POLL)) {
+        as_buf_str(&bench->why, "--poll needs --rate");
+        return AS_EXIT_CODE_USAGE;
+    }
+    if (bench->query.stream && as_option_bool(o, AS_OPT_SAME_ANSWERS)) {
+        as_buf_str(&bench->why, "--same-answers and --stream cannot be used together");
+        return AS_EXIT_CODE_USAGE;
+    }
     if (as_option_u64(o, AS_OPT_REQUESTS) && o->v[AS_OPT_DURATION].given) {
         as_buf_str(&bench->why, "--requests and --duration cannot be used together");
         return AS_EXIT_CODE_USAGE;
@@ -134,6 +143,17 @@ static uint32_t call_once(struct bench *bench, struct as_unary *u)
     return status ? status : bench->why.n ? UNKNOWN : 0;
 }
 
+/* A server without metadata will do if the command line describes the whole request. */
+static uint32_t fetch_model(struct bench *bench, struct as_unary *u)
+{
+    uint32_t status = as_query_fetch_model(&bench->query, u, &bench->why);
+
+    if (status != UNIMPLEMENTED || !bench->query.n_inputs || as_query_needs_model(&bench->query))
+        return status;
+    bench->why.n = 0;
+    return 0;
+}
+
 /* Makes one call like those of the load, so that an error of the caller is reported once. */
 static int make_first_call(struct bench *bench)
 {
@@ -147,11 +167,13 @@ static int make_first_call(struct bench *bench)
         as_buf_str(&bench->why, "cannot add the connection to the event loop");
         return AS_EXIT_CODE_FAILED;
     }
-    status = as_query_fetch_model(&bench->query, &u, &bench->why);
+    status = fetch_model(bench, &u);
     rc = status ? 0 : as_query_encode(&bench->query, true, &bench->why);
-    if (!status && !rc) {
+    if (!status && !rc)
         status = call_once(bench, &u);
-    }
+    if (!status && !rc)
+        as_buf_add(&bench->answer, as_model_call_message(&u.call)->p,
+                   as_model_call_message(&u.call)->n);
     as_unary_close(&u);
     if (rc)
         return rc == AS_ENOTFOUND ? AS_EXIT_CODE_NOT_FOUND : AS_EXIT_CODE_USAGE;
@@ -210,6 +232,7 @@ static int run_load(struct bench *bench)
                                        .streams = bench->streams,
                                        .rate = as_option_u64(o, AS_OPT_RATE),
                                        .poisson = as_option_u64(o, AS_OPT_ARRIVALS) == 1,
+                                       .poll = as_option_bool(o, AS_OPT_POLL),
                                        .seed = as_option_u64(o, AS_OPT_SEED),
                                        .warmup = as_option_ns(o, AS_OPT_WARMUP),
                                        .duration = as_option_ns(o, AS_OPT_DURATION),
@@ -220,8 +243,11 @@ static int run_load(struct bench *bench)
                                        .interrupted = &interrupted,
                                        .progress = show ? show_progress : NULL,
                                        .ctx = bench};
+    const struct as_str answer = as_buf_slice(&bench->answer);
     int rc;
 
+    if (as_option_bool(o, AS_OPT_SAME_ANSWERS))
+        conf.answer = &answer;
     as_query_request(&bench->query, &conf.request);
     interrupted = 0;
     sigaction(SIGINT, &act, &old_int);
@@ -258,6 +284,7 @@ static int print_report(struct bench *bench)
                                 .seconds = (double)bench->result.measured / (double)AS_SEC,
                                 .warmup = (double)as_option_ns(o, AS_OPT_WARMUP) / (double)AS_SEC,
                                 .protocol = as_option_str(o, AS_OPT_PROTOCOL),
+                                .sent = bench->result.sent,
                                 .lost = bench->result.lost,
                                 .reopened = bench->result.reopened,
                                 .why_reopened = bench->result.why_reopened,
@@ -319,6 +346,7 @@ int as_bench_main(struct as_option_set *opts)
     }
     as_query_fini(&bench->query);
     free(bench->fds);
+    as_buf_fini(&bench->answer);
     as_buf_fini(&bench->why);
     free(bench);
     return code;

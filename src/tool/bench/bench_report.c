@@ -395,11 +395,12 @@ void as_bench_report_json(struct as_buf *b, const struct as_bench_report *r,
                   (unsigned long long)as_tally_due(t), (unsigned long long)t->status[0],
                   (unsigned long long)as_tally_failed(t), (unsigned long long)t->unanswered,
                   (unsigned long long)t->unsent);
-    as_buf_printf(b,
-                  ",\"late\":%llu,\"lost_connections\":%u,\"reopened_connections\":%llu,"
-                  "\"interrupted\":%s",
-                  (unsigned long long)t->late, r->lost, (unsigned long long)r->reopened,
-                  r->interrupted ? "true" : "false");
+    as_buf_printf(
+        b,
+        ",\"sent\":%llu,\"late\":%llu,\"lost_connections\":%u,\"reopened_connections\":%llu,"
+        "\"interrupted\":%s",
+        (unsigned long long)r->sent, (unsigned long long)t->late, r->lost,
+        (unsigned long long)r->reopened, r->interrupted ? "true" : "false");
     as_buf_printf(b, ",\"stream\":%s,\"per_second\":%.3f", r->stream ? "true" : "false",
                   value_of(r, AS_BENCH_REPORT_RATE));
     add_json_times(b, r, AS_BENCH_REPORT_MEAN);
@@ -410,6 +411,11 @@ void as_bench_report_json(struct as_buf *b, const struct as_bench_report *r,
         add_json_times(b, r, AS_BENCH_REPORT_FIRST_MEAN);
         add_json_times(b, r, AS_BENCH_REPORT_BETWEEN_MEAN);
     }
+    if (r->rate)
+        as_buf_printf(b, ",\"late_us\":{\"p50\":%.3f,\"p99\":%.3f,\"max\":%.3f}",
+                      (double)as_loghist_quantile(&t->delay, .5) / 1e3,
+                      (double)as_loghist_quantile(&t->delay, .99) / 1e3,
+                      (double)t->delay.max / 1e3);
     add_json_errors(b, t);
     add_json_histogram(b, &t->latency.h);
     if (baseline)

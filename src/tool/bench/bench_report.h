@@ -18,6 +18,7 @@ struct as_bench_report {
     size_t request_bytes;
     double seconds; /* of the measurement */
     double warmup;  /* in seconds */
+    uint64_t sent;  /* calls, with those of the warm-up */
     uint32_t lost;  /* connections that were lost */
     const char *why_lost;
     uint64_t reopened; /* connections that were opened again */

@@ -24,12 +24,14 @@ struct as_load_driver_conf {
     uint32_t connections, streams;
     uint64_t rate; /* calls per second; 0: closed loop */
     bool poisson;
+    bool poll; /* with a rate: does not sleep until the next call is due */
     uint64_t seed;
     as_ns warmup, duration;
     uint64_t requests; /* calls to measure; 0: measure for `duration` */
     enum as_model_call_protocol protocol;
     bool stream; /* a call has any number of responses; it fails if one of them is an error */
     struct as_model_call_request request; /* its timeout counts from when a call is sent */
+    const struct as_str *answer; /* a call fails if its answer is another; NULL: any is good */
     const char *authority;
     volatile sig_atomic_t *interrupted; /* a signal handler sets it to end the measurement */
     /* Called about once a second with the counts after `seconds` of measurement (0: warming up). */
@@ -39,6 +41,7 @@ struct as_load_driver_conf {
 
 struct as_load_driver_result {
     struct as_tally tally;
+    uint64_t sent;     /* calls, with those of the warm-up */
     as_ns measured;    /* duration of the measurement */
     uint32_t lost;     /* connections that ended before the load */
     char why[128];     /* why the first of them ended */

@@ -29,8 +29,9 @@ struct as_tally {
     char text[AS_TALLY_STATUSES][AS_TALLY_TEXT]; /* the first error text of each status */
     uint64_t unanswered;                         /* calls that were sent and not answered */
     uint64_t unsent;                             /* calls that were due, but no stream was free */
-    uint64_t late;      /* calls that were sent more than 1 ms after they were due */
-    uint64_t in_window; /* ok calls that ended during the measurement, whenever sent */
+    uint64_t late;           /* calls that were sent more than 1 ms after they were due */
+    struct as_loghist delay; /* open loop: how long after it was due a call was sent */
+    uint64_t in_window;      /* ok calls that ended during the measurement, whenever sent */
     /* Of streams: */
     struct as_tally_times first;   /* from when the call was due to its first response */
     struct as_tally_times between; /* between two responses of a call */

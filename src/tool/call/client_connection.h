@@ -10,7 +10,7 @@
 #include "wire/h1/h1_client.h"
 #include "wire/h2/h2_client.h"
 
-#define AS_CLIENT_CONNECTION_READ 65536u
+#define AS_CLIENT_CONNECTION_READ 262144u
 
 struct as_client_connection {
     struct as_loop *loop;

@@ -54,6 +54,7 @@ void as_model_call_begin(struct as_model_call *c, enum as_model_call_protocol pr
     c->protocol = protocol;
     c->json = json;
     c->on_response = NULL;
+    c->expected = NULL;
     if (protocol == AS_MODEL_CALL_GRPC)
         as_grpc_call_begin(&c->grpc, limit);
     else
@@ -83,6 +84,20 @@ void as_model_call_expect_stream(struct as_model_call *c, as_model_call_on_respo
         as_grpc_call_expect_stream(&c->grpc, on_message, c);
     else
         as_rest_call_expect_stream(&c->rest, on_event, c);
+}
+
+void as_model_call_compare(struct as_model_call *c, const struct as_str *expected)
+{
+    c->expected = expected;
+    if (c->protocol == AS_MODEL_CALL_GRPC)
+        as_grpc_call_compare(&c->grpc, expected);
+}
+
+bool as_model_call_is_expected(struct as_model_call *c)
+{
+    if (c->protocol == AS_MODEL_CALL_GRPC)
+        return as_grpc_call_is_expected(&c->grpc);
+    return as_str_eq(as_buf_slice(&c->rest.body), *c->expected);
 }
 
 bool as_model_call_is_error(struct as_model_call *c, struct as_arena *a, struct as_str *ret_text)

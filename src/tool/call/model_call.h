@@ -57,6 +57,7 @@ struct as_model_call { /* zero-initialise before the first begin */
     struct as_rest_call rest;
     as_model_call_on_response on_response;
     void *ctx;
+    const struct as_str *expected; /* NULL: any response */
 };
 void as_model_call_begin(struct as_model_call *c, enum as_model_call_protocol protocol,
                          struct as_json *json, size_t limit);
@@ -65,6 +66,10 @@ void as_model_call_begin(struct as_model_call *c, enum as_model_call_protocol pr
  * must not be moved. */
 void as_model_call_expect_stream(struct as_model_call *c, as_model_call_on_response on_response,
                                  void *ctx);
+/* Call it after begin: the response is compared with `expected`, which must outlive the call; over
+ * gRPC it is not kept. */
+void as_model_call_compare(struct as_model_call *c, const struct as_str *expected);
+bool as_model_call_is_expected(struct as_model_call *c); /* after the end */
 /* Within on_response: whether the response is an error of ModelStreamInfer or generate_stream, and
  * its text (in the message, or in the arena). */
 bool as_model_call_is_error(struct as_model_call *c, struct as_arena *a, struct as_str *ret_text);

@@ -1,5 +1,7 @@
 #include "wire/grpc/grpc_call.h"
 
+#include "base/be.h"
+
 #include <stdarg.h>
 
 uint32_t as_grpc_call_fields(struct as_http_header out[AS_GRPC_CALL_FIELDS], struct as_str path,
@@ -54,6 +56,7 @@ void as_grpc_call_begin(struct as_grpc_call *c, size_t limit)
     c->reader = (struct as_grpc_reader){0};
     c->on_message = NULL;
     c->pending = false;
+    c->expected = NULL;
     c->http_status = 0;
     c->is_grpc = c->has_status = false;
     c->status = AS_STATUS_OK;
@@ -89,21 +92,37 @@ static void decode_text(char out[AS_GRPC_CALL_TEXT], struct as_str v)
     out[w] = 0;
 }
 
-void as_grpc_call_field(struct as_grpc_call *c, struct as_str name, struct as_str value)
+/* The number that the value is, or `other` if it is none up to `most`. */
+static uint32_t number(struct as_str value, uint32_t most, uint32_t other)
 {
     uint64_t v;
 
-    if (as_str_eq(name, AS_STR(":status"))) {
-        c->http_status = as_str_u64(value, &v) == 0 && v < 1000 ? (uint32_t)v : 0;
-    } else if (as_str_eq(name, AS_STR("content-type"))) {
-        c->is_grpc = as_grpc_is_content_type(value);
-    } else if (as_str_eq(name, AS_STR("grpc-status"))) {
-        c->has_status = true;
-        c->status = as_str_u64(value, &v) == 0 && v <= AS_STATUS_UNAUTHENTICATED
-                        ? (uint32_t)v
-                        : AS_STATUS_UNKNOWN;
-    } else if (as_str_eq(name, AS_STR("grpc-message"))) {
-        decode_text(c->text, value);
+    return as_str_u64(value, &v) == 0 && v <= most ? (uint32_t)v : other;
+}
+
+void as_grpc_call_field(struct as_grpc_call *c, struct as_str name, struct as_str value)
+{
+    switch (name.n) {
+    case 7:
+        if (as_str_eq(name, AS_STR(":status")))
+            c->http_status = as_str_eq(value, AS_STR("200")) ? 200 : number(value, 999, 0);
+        break;
+    case 11:
+        if (as_str_eq(name, AS_STR("grpc-status"))) {
+            c->has_status = true;
+            c->status = as_str_eq(value, AS_STR("0"))
+                            ? AS_STATUS_OK
+                            : number(value, AS_STATUS_UNAUTHENTICATED, AS_STATUS_UNKNOWN);
+        }
+        break;
+    case 12:
+        if (as_str_eq(name, AS_STR("content-type")))
+            c->is_grpc = as_grpc_is_content_type(value);
+        else if (as_str_eq(name, AS_STR("grpc-message")))
+            decode_text(c->text, value);
+        break;
+    default:
+        break;
     }
 }
 
@@ -112,6 +131,30 @@ static int set_fault(struct as_grpc_call *c, uint32_t status, const char *fault)
     c->fault = fault;
     c->fault_status = status;
     return AS_EPROTO;
+}
+
+void as_grpc_call_compare(struct as_grpc_call *c, const struct as_str *expected)
+{
+    c->expected = expected;
+    c->n_equal = 0;
+    c->differs = false;
+}
+
+bool as_grpc_call_is_expected(const struct as_grpc_call *c)
+{
+    return !c->differs && c->n_equal == c->expected->n;
+}
+
+static void take_bytes(struct as_grpc_call *c, const uint8_t *p, size_t n)
+{
+    if (!c->expected) {
+        as_buf_add(&c->message, p, n);
+    } else if (c->differs || n > c->expected->n - c->n_equal ||
+               (n && memcmp(c->expected->p + c->n_equal, p, n) != 0)) {
+        c->differs = true;
+    } else {
+        c->n_equal += n;
+    }
 }
 
 /* For a stream: hands over the message if it is complete. */
@@ -124,15 +167,19 @@ static void deliver_message(struct as_grpc_call *c)
     c->message.n = 0;
 }
 
-int as_grpc_call_data(struct as_grpc_call *c, const uint8_t *p, size_t n)
+/* The first bytes of an answer are its only message, not compressed and within the limit. */
+static bool is_whole(const struct as_grpc_call *c, const uint8_t *p, size_t n)
+{
+    return !c->on_message && !c->reader.messages && !c->reader.n_prefix && n >= AS_GRPC_PREFIX &&
+           !p[0] && as_be_get32(p + 1) == n - AS_GRPC_PREFIX && n - AS_GRPC_PREFIX <= c->limit;
+}
+
+static int read_pieces(struct as_grpc_call *c, const uint8_t *p, size_t n)
 {
     const uint8_t *bytes;
     bool compressed = false;
     uint64_t len;
 
-    if (c->http_status != 200 || !c->is_grpc || c->fault)
-        return c->fault ? AS_EPROTO
-                        : 0; /* the body of an HTTP error is ignored: its status is enough */
     for (;;) {
         switch (as_grpc_read(&c->reader, &p, &n, &bytes, &len, &compressed)) {
         case AS_GRPC_MORE:
@@ -152,11 +199,24 @@ int as_grpc_call_data(struct as_grpc_call *c, const uint8_t *p, size_t n)
             deliver_message(c); /* for a message without bytes */
             break;
         case AS_GRPC_BYTES:
-            as_buf_add(&c->message, bytes, (size_t)len);
+            take_bytes(c, bytes, (size_t)len);
             deliver_message(c);
             break;
         }
     }
+}
+
+int as_grpc_call_data(struct as_grpc_call *c, const uint8_t *p, size_t n)
+{
+    if (c->http_status != 200 || !c->is_grpc || c->fault)
+        return c->fault ? AS_EPROTO
+                        : 0; /* the body of an HTTP error is ignored: its status is enough */
+    if (!is_whole(c, p, n))
+        return read_pieces(c, p, n);
+    c->reader.messages = 1;
+    c->pending = true;
+    take_bytes(c, p + AS_GRPC_PREFIX, n - AS_GRPC_PREFIX);
+    return 0;
 }
 
 static uint32_t status_of_http(uint32_t http)

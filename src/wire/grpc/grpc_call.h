@@ -39,6 +39,10 @@ struct as_grpc_call {
     void (*on_message)(void *ctx, struct as_grpc_call *c);
     void *ctx;
     bool pending; /* a message has begun that was not handed over */
+    /* The message is compared with these bytes and not kept; NULL: it is kept. */
+    const struct as_str *expected;
+    size_t n_equal; /* bytes that were equal to the expected ones so far */
+    bool differs;
     uint32_t http_status;
     bool is_grpc;    /* the content-type is that of gRPC */
     bool has_status; /* grpc-status has come */
@@ -55,6 +59,10 @@ void as_grpc_call_begin(struct as_grpc_call *c, size_t limit);
  * most `limit` bytes. */
 void as_grpc_call_expect_stream(struct as_grpc_call *c,
                                 void (*on_message)(void *ctx, struct as_grpc_call *c), void *ctx);
+/* Call it after begin: the one message of the answer is compared with `expected`, which must
+ * outlive the call, and not kept. */
+void as_grpc_call_compare(struct as_grpc_call *c, const struct as_str *expected);
+bool as_grpc_call_is_expected(const struct as_grpc_call *c); /* after the end */
 void as_grpc_call_fini(struct as_grpc_call *c);
 void as_grpc_call_field(struct as_grpc_call *c, struct as_str name, struct as_str value);
 /* 0, or AS_EPROTO: the answer is not acceptable; reset the stream. */

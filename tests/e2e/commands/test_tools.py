@@ -345,6 +345,32 @@ def test_an_overload_counts_what_was_not_sent(tool):
     assert result["latency_us"]["max"] > 100_000
 
 
+def test_an_open_loop_may_poll(tool):
+    result = bench(tool, "add", "--rate", 200, "--poll", "--duration", "400ms", "--warmup", "100ms")
+    assert result["due"] == 80 and result["sent"] >= 80
+    assert 0 < result["late_us"]["p50"] <= result["late_us"]["p99"] <= result["late_us"]["max"]
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http", "http-binary"])
+def test_answers_that_differ(serve, protocol):
+    source = """
+from anyserve import AnyServe, Tensor
+app = AnyServe()
+
+@app.model("tenth", inputs={"x": Tensor("INT32", [-1])}, outputs={"y": Tensor("INT32", [-1])})
+def tenth(x):
+    tenth.n += 1
+    return x + tenth.n // 10
+
+tenth.n = 0
+"""
+    server = serve("tenth.py", source=source)
+    args = ["tenth", "--same-answers", "--warmup", "off", "--protocol", protocol, "--requests"]
+    assert bench(lambda *a, **k: run(server, *a, **k), *args, 8)["ok"] == 8
+    result = bench(lambda *a, **k: run(server, *a, **k), *args, 12, code=1)  # the calls 10 to 22
+    assert result["errors"] == {"DATA_LOSS": {"count": 3, "message": "the answer is not that of the first call"}}
+
+
 def test_errors_by_status(serve):
     server = serve("slow.py", source=SLOW)
     tool = lambda *a, **k: run(server, *a, **k)  # noqa: E731
@@ -359,6 +385,8 @@ def test_the_first_call_is_told_once(tool):
     assert "no input 'c'" in tool("bench", "add", "--input", "c=1", code=2).err
     assert "declares no inputs" in tool("bench", "echo", code=2).err
     assert "--arrivals needs --rate" in tool("bench", "add", "--arrivals", "poisson", code=2).err
+    assert "--poll needs --rate" in tool("bench", "add", "--poll", code=2).err
+    assert "cannot be used together" in tool("bench", "add", "--same-answers", "--stream", code=2).err
     done = tool("bench", "add", "--requests", 1, "--duration", "1s", "--json", code=2)
     assert "cannot be used together" in json.loads(done.out)["error"]["message"]
 

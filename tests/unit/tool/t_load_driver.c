@@ -251,6 +251,42 @@ static void poisson_arrivals_are_sent(void **state AS_UNUSED)
     assert_int_equal(result.tally.status[0], 200);
 }
 
+/* Not asleep between the calls; every call is sent at its time or later. */
+static void the_driver_may_poll(void **state AS_UNUSED)
+{
+    static struct server s;
+    struct as_load_driver_conf conf = {.streams = 1000,
+                                       .rate = 1000,
+                                       .poll = true,
+                                       .warmup = 50 * AS_MS,
+                                       .duration = 200 * AS_MS,
+                                       .request.timeout = 10 * AS_SEC};
+
+    assert_int_equal(run_load(&s, 1, &conf, &result), 0);
+    assert_int_equal(result.tally.status[0], 200);
+    assert_int_equal(result.tally.delay.n, 200);
+    assert_int_equal(result.sent, s.n); /* with those of the warm-up */
+    assert_in_range(s.n, 201, 251);
+}
+
+static void an_answer_must_be_the_expected_one(void **state AS_UNUSED)
+{
+    static const struct as_str answers[] = {{"ok", 2}, {"OK", 2}, {"okay", 4}, {"", 0}};
+
+    for (size_t i = 0; i < AS_COUNT(answers); i++) {
+        static struct server s;
+        struct as_load_driver_conf conf = {
+            .streams = 3, .requests = 20, .request.timeout = 10 * AS_SEC, .answer = &answers[i]};
+
+        s = (struct server){.n = 0};
+        assert_int_equal(run_load(&s, 1, &conf, &result), 0);
+        assert_int_equal(result.tally.status[0], i == 0 ? 20 : 0);
+        assert_int_equal(result.tally.status[15], i == 0 ? 0 : 20);
+        assert_string_equal(result.tally.text[15],
+                            i == 0 ? "" : "the answer is not that of the first call");
+    }
+}
+
 static void errors_are_counted_by_status(void **state AS_UNUSED)
 {
     static struct server s;
@@ -344,6 +380,8 @@ int main(void)
         cmocka_unit_test(waiting_for_a_stream_counts_as_latency),
         cmocka_unit_test(calls_never_sent_are_counted),
         cmocka_unit_test(poisson_arrivals_are_sent),
+        cmocka_unit_test(the_driver_may_poll),
+        cmocka_unit_test(an_answer_must_be_the_expected_one),
         cmocka_unit_test(errors_are_counted_by_status),
         cmocka_unit_test(an_unanswered_call_ends_at_its_deadline),
         cmocka_unit_test(a_server_may_allow_fewer_streams),

@@ -111,6 +111,31 @@ static void a_good_answer(void **state AS_UNUSED)
     }
 }
 
+static void a_message_may_be_compared_and_not_kept(void **state AS_UNUSED)
+{
+    static const struct as_str others[] = {
+        {"hello", 5}, {"hallo", 5}, {"hell", 4}, {"hello!", 6}, {NULL, 0}};
+
+    for (size_t i = 0; i < AS_COUNT(others); i++) {
+        for (size_t cut = 0; cut <= 10; cut++) {
+            begin("200");
+            as_grpc_call_compare(&c, &others[i]);
+            field("content-type", "application/grpc");
+            assert_int_equal(data(MESSAGE, cut), 0);
+            assert_int_equal(data(MESSAGE + cut, 10 - cut), 0);
+            field("grpc-status", "0");
+            check_end(0, true, 0, "");
+            assert_int_equal(c.message.n, 0);
+            assert_int_equal(as_grpc_call_is_expected(&c), i == 0);
+        }
+    }
+    begin("200");
+    as_grpc_call_compare(&c, &others[4]);
+    field("content-type", "application/grpc");
+    assert_int_equal(data("\0\0\0\0\0", 5), 0);
+    assert_true(as_grpc_call_is_expected(&c));
+}
+
 static void an_error_keeps_the_servers_status_and_text(void **state AS_UNUSED)
 {
     begin("200");
@@ -282,6 +307,7 @@ int main(void)
         cmocka_unit_test(a_timeout_has_at_most_eight_digits_and_is_never_shorter),
         cmocka_unit_test(bin_values_come_back),
         cmocka_unit_test(a_good_answer),
+        cmocka_unit_test(a_message_may_be_compared_and_not_kept),
         cmocka_unit_test(an_error_keeps_the_servers_status_and_text),
         cmocka_unit_test(a_long_text_is_cut),
         cmocka_unit_test(http_statuses_have_a_meaning),
