@@ -55,9 +55,9 @@ static pid_t child(const char *name)
         for (;;)
             pause();
     }
+    close(fds[1]); /* if it dies, that is the end of the pipe */
     (void)!read(fds[0], &c, 1);
     close(fds[0]);
-    close(fds[1]);
     return pid;
 }
 
@@ -90,9 +90,9 @@ static struct server start(void)
         for (;;)
             pause();
     }
+    close(fds[1]);
     assert_int_equal(read(fds[0], &s, sizeof(s)), sizeof(s));
     close(fds[0]);
-    close(fds[1]);
     return s;
 }
 
@@ -145,9 +145,10 @@ static void stopped_processes_are_reported(void **state AS_UNUSED)
     char text[256];
 
     kill(s.dispatcher, SIGSTOP);
-    do
+    do {
         as_server_processes_read(&f, folder, 8123);
-    while (!f.all[1].is_stopped);
+        assert_int_equal(f.n, 3);
+    } while (!f.all[1].is_stopped);
     is(&f.all[0], "supervisor", s.supervisor, false);
     is(&f.all[2], "controller", s.controller, false);
     assert_true(as_server_processes_put_stopped(&f, &b));

@@ -145,6 +145,9 @@ static void no_period_no_checks(void **state AS_UNUSED)
 
 /* --- handlers that do not end --- */
 
+/* Within this a handler starts, however slow the machine is. */
+#define EXECUTION AS_SEC
+
 static struct as_frame_options execution(as_ns time)
 {
     return one_option(AS_FRAME_OPT_EXECUTION_TIMEOUT, time);
@@ -153,7 +156,7 @@ static struct as_frame_options execution(as_ns time)
 /* Both workers; what is hung is answered before its process is dead, the rest goes on elsewhere. */
 static void a_hung_handler_is_answered_and_its_worker_killed(void **state AS_UNUSED)
 {
-    struct as_frame_options o = execution(200 * AS_MS);
+    struct as_frame_options o = execution(EXECUTION);
     struct request *hung, *waits;
     struct hand *h, *other;
     as_ns since;
@@ -167,11 +170,11 @@ static void a_hung_handler_is_answered_and_its_worker_killed(void **state AS_UNU
     expect(h, AS_FRAME_OPEN); /* it does not start */
     UNTIL(hung->answered);
     assert_int_equal(hung->call.outcome.err, AS_EHUNG); /* idempotent or not */
-    assert_true(as_loop_now(w.loop) - since >= 200 * AS_MS);
+    assert_true(as_loop_now(w.loop) - since >= EXECUTION);
     assert_int_equal(w.killed, 1);
     assert_string_equal(w.token, "t0");
     assert_string_equal(w.why,
-                        "the handler of model m has run for longer than execution_timeout_s (0.2)");
+                        "the handler of model m has run for longer than execution_timeout_s (1)");
     assert_false(waits->answered);
     other = join(1, "t1", true, &no_options);
     assert_int_equal(other->n, 0); /* not while it could still be started over there */
@@ -188,13 +191,13 @@ static void on_stall(uv_check_t *check)
 {
     uv_check_stop(check);
     flush(check->data);
-    usleep(450 * 1000); /* the behaviour under test */
+    usleep(EXECUTION / AS_US + 50 * 1000); /* the behaviour under test */
 }
 
 /* Both are due after a stall of ours, and its own word is found by the look at the handler. */
 static void a_hung_handler_of_a_sick_worker(void **state AS_UNUSED)
 {
-    struct as_frame_options o = execution(400 * AS_MS);
+    struct as_frame_options o = execution(EXECUTION);
     struct request *hung;
     struct hand *h;
     uv_check_t stall;
@@ -227,15 +230,18 @@ static void a_hung_handler_of_a_sick_worker(void **state AS_UNUSED)
 static void others_that_had_started_go_by_the_table(void **state AS_UNUSED)
 {
     for (int idempotent = 0; idempotent < 2; idempotent++) {
-        struct as_frame_options o = execution(400 * AS_MS);
+        struct as_frame_options o = execution(EXECUTION);
         struct request *hung, *young;
         struct hand *h;
+        as_ns since;
 
         begin(usual());
         h = join(0, "t0", idempotent, &o);
         hung = submit();
         start(h, 1);
         UNTIL(hung->call.executing_since >= hung->call.core.sent && hung->call.started);
+        since = as_loop_now(w.loop); /* so that the times of the two do not end together */
+        UNTIL(as_loop_now(w.loop) - since >= EXECUTION / 2);
         young = submit();
         start(h, 2);
         UNTIL(hung->answered);
@@ -273,7 +279,7 @@ static void a_request_that_is_not_started_is_replayed(void **state AS_UNUSED)
 
 static void a_handler_that_gives_parts_does_not_hang(void **state AS_UNUSED)
 {
-    struct as_frame_options o = execution(400 * AS_MS);
+    struct as_frame_options o = execution(EXECUTION);
     struct request *q;
     struct hand *h;
     as_ns since;
@@ -283,7 +289,7 @@ static void a_handler_that_gives_parts_does_not_hang(void **state AS_UNUSED)
     q = submit();
     start(h, 1);
     since = as_loop_now(w.loop);
-    for (uint32_t i = 1; as_loop_now(w.loop) - since < 600 * AS_MS; i++) {
+    for (uint32_t i = 1; as_loop_now(w.loop) - since < EXECUTION * 3 / 2; i++) {
         as_ns last = as_loop_now(w.loop);
 
         say_part(h, h->streams[0]);
@@ -335,7 +341,7 @@ static void credit_does_not_save_a_condemned_worker(void **state AS_UNUSED)
 
 static void a_worker_that_came_by_itself_loses_its_link_at_once(void **state AS_UNUSED)
 {
-    struct as_frame_options o = execution(200 * AS_MS);
+    struct as_frame_options o = execution(EXECUTION);
     struct request *q;
     struct hand *h;
 
