@@ -263,7 +263,7 @@ def test_a_failed_deploy(control, deploy):
 def test_it_takes_too_long(control, deploy):
     control.answers[PUT] = 200, {"generation": 7, "changes": [change("ranker")]}
     control.streams = [[row("DEPLOYING"), SYNCED, None]]
-    assert "not done within --timeout" in deploy("--timeout", "100ms", code=4).stderr
+    assert "not done within --timeout" in deploy("--timeout", "1s", code=4).stderr
 
 
 def test_a_bad_file(control, deploy, tmp_path):
@@ -283,7 +283,7 @@ def test_other_answers(control, deploy, status, answer, text):
 def test_a_server_that_tells_nothing(control, deploy):
     control.answers[PUT] = 200, {"generation": 7, "changes": [change("ranker")]}
     control.streams = [[{"error": "?"}, "no object", None]]
-    done = deploy("--timeout", "200ms", code=4)
+    done = deploy("--timeout", "1s", code=4)
     assert 'an event that cannot be read: "no object"' in done.stderr
 
 
@@ -336,7 +336,7 @@ def test_a_change_of_one_deployment_is_waited_for(control, change_ranker, verb):
     assert "side" not in done.stderr and "other" not in done.stderr and "application" not in done.stderr
     assert change_ranker(verb, "--no-wait", code=0).stdout == "shop/ranker changes\n"
     control.streams = [[row("UPDATING", "ranker"), SYNCED, None]]
-    assert "not done within --timeout" in change_ranker(verb, "--timeout", "50ms", code=4).stderr
+    assert "not done within --timeout" in change_ranker(verb, "--timeout", "500ms", code=4).stderr
     control.streams = [[row("UPDATING", "ranker"), SYNCED, row("DEPLOY_FAILED", "ranker", message="no\nweights"), None]]
     assert change_ranker(verb, code=3).stderr.endswith("anyserve: shop/ranker has failed:\nno\nweights\n")
 
@@ -370,7 +370,7 @@ def test_shutdown_waits_for_so_long(serve):
     server = serve("echo.py")
     os.kill(server.supervisor, signal.SIGSTOP)
     try:
-        assert "has not ended within --timeout" in run("shutdown", "-y", "--timeout", "50ms", *at(server), code=4).stderr
+        assert "has not ended within --timeout" in run("shutdown", "-y", "--timeout", "500ms", *at(server), code=4).stderr
     finally:
         os.kill(server.supervisor, signal.SIGCONT)
     server.ended(0)

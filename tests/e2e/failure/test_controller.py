@@ -170,7 +170,7 @@ def test_all_but_the_workers_are_killed_under_load(staged):
 
 
 def test_a_hanging_worker_is_ended_without_it(staged):
-    server = staged("--ping-interval", "50ms", "--ping-timeout", "200ms")
+    server = staged("--ping-interval", "50ms", "--ping-timeout", "1s")
     pid = server.worker()
     procs.kill(server.controller, signal.SIGSTOP)
     procs.kill(pid, signal.SIGSTOP)

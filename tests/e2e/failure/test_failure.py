@@ -168,12 +168,12 @@ def test_a_sentence_outlives_a_supervisor_that_does_not_listen(staged):
 
 def test_slow_handler_is_no_hanging_worker(staged, stage, connect):
     """Pings are answered while a sync handler holds the interpreter's main thread."""
-    server = staged("--ping-interval", "50ms", "--ping-timeout", "500ms")
+    server = staged("--ping-interval", "50ms", "--ping-timeout", "1s")
     call = connect(server).begin("staged", {})
     (scene,) = stage.started(1)
     with link.Worker(server, "clock") as clock:  # it is asked as often: longer than the time-out in all
         clock.serve("clock")
-        for _ in range(20):
+        for _ in range(30):
             clock.send(link.frame(link.PONG, clock.next(link.PING).payload))
     assert server.workers()["staged-0"] == scene.pid
     scene.go()

@@ -37,7 +37,7 @@ def server(serve_module):
 
 @pytest.fixture(scope="module")
 def impatient(serve_module):
-    return serve_module("echo.py", "--log-level", "warn", "--keepalive-time", "500ms", "--keepalive-timeout", "500ms",
+    return serve_module("echo.py", "--log-level", "warn", "--keepalive-time", "500ms", "--keepalive-timeout", "2s",
                         "--max-connections", "32", *QUICK)
 
 

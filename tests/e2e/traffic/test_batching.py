@@ -228,7 +228,7 @@ def test_what_does_not_fit_the_rest_of_a_batch_begins_the_next(server, client):
 def test_a_deadline_is_not_waited_away(client):
     """Nobody comes, and the wait would be a minute: it is served before its deadline."""
     client.infer("company", {"x": rows(0, 3)})  # the handler's usual time is known then
-    answer = client.infer("company", {"x": rows(0, 1)}, timeout=1)
+    answer = client.infer("company", {"x": rows(0, 1)}, timeout=3)
     assert (answer["y"] == rows(0, 1)).all()
 
 
