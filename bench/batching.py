@@ -5,6 +5,7 @@ import subprocess
 from statistics import median
 
 from report import table
+from sampling import milliseconds
 
 IN_FLIGHT = 64
 SECONDS_LEAST = 3  # of a sample: a second has 60 pairs of batches, whose p99 would be the worst one
@@ -15,8 +16,7 @@ FIXED_MS, ITEM_MS = 5, 0.1
 def sample(server, model, options):
     command = [server.build / "src/app/anyserve", "bench", model, "--url", f"127.0.0.1:{server.port}", "--json",
                "--connections", 16, "--streams", IN_FLIGHT // 16,
-               "--duration", f"{max(options.seconds, SECONDS_LEAST) * 1000:.0f}ms",
-               "--warmup", f"{options.warmup * 1000:.0f}ms"]
+               "--duration", milliseconds(max(options.seconds, SECONDS_LEAST)), "--warmup", milliseconds(options.warmup)]
     before = sizes(server, model)
     done = subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True)
     after = sizes(server, model)

@@ -43,8 +43,9 @@ class Aio(rpc.GRPCInferenceServiceServicer):
 
     async def ModelMetadata(self, request, context):
         message = pb.ModelMetadataResponse(name=request.name, versions=["1"])
-        message.inputs.add(name="n", datatype="INT32", shape=[1])
-        message.outputs.add(name="i", datatype="INT32", shape=[1])
+        if request.name == "count":
+            message.inputs.add(name="n", datatype="INT32", shape=[1])
+            message.outputs.add(name="i", datatype="INT32", shape=[1])
         return message
 
     async def ModelStreamInfer(self, requests, context):

@@ -3,12 +3,13 @@
 import subprocess
 from contextlib import contextmanager
 
+from client import Call, command
 from report import rate_table, table
 from sampling import UNPINNED, Load, measure, mid, ratio
 
 KINDS = ["anyserve", "anyserve sync beside async", "anyserve async"]
-LOADS = [Load(1, 1), Load(16, 1), Load(4, 16), Load(16, 1, ("--payload", 1 << 20))]
-NEIGHBOUR = Load(4, 4, ("--rate", 500, "--model", "async_echo"))
+LOADS = [Load(1, 1), Load(16, 1), Load(4, 16), Load(16, 1, call=Call(payload=1 << 20))]
+NEIGHBOUR = Load(4, 4, ("--rate", 500, "--arrivals", "poisson", "--poll"), Call("async_echo"))
 SYNC = {"nothing": None, "a handler that sleeps for 20 ms": "sleep", "one that computes for 20 ms": "compute"}
 
 
@@ -18,13 +19,13 @@ def called(server, model):
     if model is None:
         yield
         return
-    command = [server.build / "bench/load", "--port", server.port, "--model", model, "--warmup", 0, "--duration", 600]
-    client = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL)
+    load = subprocess.Popen(command(server.build, server.port, Call(model), "--warmup", "off", "--duration", "600s"),
+                            stdout=subprocess.DEVNULL)
     try:
         yield
     finally:
-        client.kill()
-        client.wait()
+        load.kill()
+        load.wait()
 
 
 def handlers(stage):

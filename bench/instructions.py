@@ -4,7 +4,7 @@
     bench/instructions.py [--build build/release] [--limit 1.35] [--json]
 
 User instructions of the process, at two request counts, differenced, so that start and stop cancel out.
-The load is h2load, 4 connections × 16 streams; bench/load, whose headers are table references as those of
+The load is h2load, 4 connections × 16 streams; `anyserve bench`, whose headers are table references as those of
 grpc's own clients, is measured beside it. Exit code 1: over the limit. 2: B0 is not what it must be
 (14.5 k ± 8 % with h2load), so that the run says nothing.
 """
@@ -17,32 +17,23 @@ import sys
 import tempfile
 from pathlib import Path
 
+from client import METHOD, Call, command
 from servers import ROOT, AnyServe, Echo, Failed
 
 FEW, MANY = 2000, 8000
 B0_EXPECTED, B0_TOLERANCE = 14_500, 0.08
 
 
-def varint(n):
-    return bytes([n]) if n < 0x80 else bytes([n & 0x7F | 0x80]) + varint(n >> 7)
-
-
-def field(number, data):
-    return bytes([number << 3 | 2]) + varint(len(data)) + data
-
-
 def request_body():
-    """The same message as bench/load sends, 128 bytes of FP32, with its gRPC prefix."""
-    payload = bytes(i * 131 % 256 for i in range(128))
-    tensor = field(1, b"x") + field(2, b"FP32") + field(3, varint(1) + varint(32))
-    message = field(1, b"echo") + field(5, tensor) + field(7, payload)
+    """A message with its gRPC prefix."""
+    message = Call().message()
     return b"\0" + len(message).to_bytes(4, "big") + message
 
 
 def with_h2load(build, port, count, folder):
     body = Path(folder) / "body"
     body.write_bytes(request_body())
-    url = f"http://127.0.0.1:{port}/inference.GRPCInferenceService/ModelInfer"
+    url = f"http://127.0.0.1:{port}{METHOD}"
     out = subprocess.run(["h2load", "-n", str(count), "-c", "4", "-m", "16", "-d", str(body),
                           "-H", "content-type: application/grpc", "-H", "te: trailers", url],
                          capture_output=True, text=True, check=True).stdout
@@ -50,9 +41,9 @@ def with_h2load(build, port, count, folder):
         raise Failed(f"h2load: {out}")
 
 
-def with_load(build, port, count, folder):
-    subprocess.run([build / "bench/load", "--port", str(port), "--connections", "4", "--streams", "16",
-                    "--requests", str(count)], capture_output=True, check=True)
+def with_bench(build, port, count, folder):
+    subprocess.run(command(build, port, Call(), "--connections", 4, "--streams", 16, "--warmup", "off", "--requests",
+                           count), capture_output=True, check=True)
 
 
 def total(make, drive, count):
@@ -82,7 +73,7 @@ def measure(build):
     if not (Path(build) / "src/app/anyserve").exists():
         del servers["dispatcher"]
     return {name: {server: per_request(make, drive) for server, make in servers.items()}
-            for name, drive in {"h2load": with_h2load, "load": with_load}.items()}
+            for name, drive in {"h2load": with_h2load, "bench": with_bench}.items()}
 
 
 def main():

@@ -15,11 +15,12 @@ from pathlib import Path
 from statistics import median
 
 from report import cpu_cell, others_cell, spread, table, thousands
+from client import Call
 from sampling import PINNED, UNPINNED, Load, measure, mid, ratios
 from servers import BENCH, Failed, Server, children, free_port
 
 CHUNKS = 1000  # responses to one request of a stream
-GRPC_LOAD = Load(16, 1, ("--payload", 65536))
+GRPC_LOAD = Load(16, 1, call=Call(payload=65536))
 
 
 @dataclass(frozen=True)

@@ -32,20 +32,19 @@ class Stage:
         self.http, self.http_grpc, self.sse = {}, {}, {}
         self.handlers, self.neighbours = {}, {}
         build, three = options.build, ("--workers", 3)
-        sum_of_two = ("--model", "add", "--inputs", 2, "--answer", "sum")
-        nap = ("--model", "nap")
+        nap = {"model": "nap"}
         self.known = {s.name: s for s in [
             AnyServe(build), AnyServeC(build),
-            AnyServe(build, name="anyserve add", model=BENCH / "add_model.py", arguments=sum_of_two),
+            AnyServe(build, name="anyserve add", model=BENCH / "add_model.py", is_sum=True,
+                     call={"model": "add", "inputs": ("a", "b")}),
             AnyServe(build, name="anyserve echo, 3 workers", options=three),
             AnyServe(build, name="anyserve batching", model=BENCH / "batch_model.py", unary=False),
-            AnyServe(build, name="anyserve nap", model=BENCH / "nap_model.py", arguments=nap),
-            AnyServe(build, name="anyserve nap, 3 workers", model=BENCH / "nap_model.py", arguments=nap, options=three),
+            AnyServe(build, name="anyserve nap", model=BENCH / "nap_model.py", call=nap),
+            AnyServe(build, name="anyserve nap, 3 workers", model=BENCH / "nap_model.py", call=nap, options=three),
             AnyServe(build, name="anyserve sync beside async", model=BENCH / "mixed_model.py"),
             AnyServe(build, name="anyserve async", model=BENCH / "async_model.py"),
             AnyServe(build, name="anyserve count", model=BENCH / "stream_model.py", unary=False),
-            AnyServe(build, name="anyserve count, SSE", model=BENCH / "stream_model.py", unary=False,
-                     arguments=("--protocol", "http")),
+            AnyServe(build, name="anyserve count, SSE", model=BENCH / "stream_model.py", unary=False),
             H1Echo(build), Nginx(build), Echo(build), Echo(build, "uv_echo"), Echo(build, "grpc_cpp_echo", name="grpc c++"),
             Grpcio(build, "sync"), Grpcio(build, "aio")]}
 

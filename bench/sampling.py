@@ -6,10 +6,12 @@ import re
 import subprocess
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
+import client
+from client import Call
 from servers import Failed, cpu_ns, pin
 
 OTHERS_MAX = 0.10  # share of one core that others may use before a sample is taken again
@@ -33,26 +35,34 @@ AWAKE = Placement("awake", frozenset({0}), frozenset({1}), is_awake=True)
 
 @dataclass(frozen=True)
 class Load:
-    """Calls in flight, and whatever else the client is told."""
+    """Calls in flight, what they are, and whatever else the client is told."""
     connections: int
     streams: int
     arguments: tuple = ()
+    call: Call = Call()
 
     def __str__(self):
         return f"{self.connections}×{self.streams}"
 
     def command(self, server, options):
         """The client's command line."""
-        command = [options.build / "bench/load", "--port", server.port, "--connections", self.connections,
-                   "--streams", self.streams, "--warmup", options.warmup, "--duration", options.seconds,
-                   *self.arguments, *server.arguments]
-        for pid in server.processes:
-            command += ["--watch", pid]
-        return command
+        return client.command(options.build, server.port, replace(self.call, **server.call), "--connections",
+                              self.connections, "--streams", self.streams, "--warmup", milliseconds(options.warmup),
+                              "--duration", milliseconds(options.seconds), *self.arguments)
 
     def read(self, text):
-        """What it printed; with "cpu_us" where the client itself counted its servers' CPU."""
-        return json.loads(text)
+        """What it printed. In an open loop calls may be left out, but none may fail."""
+        result = json.loads(text)
+        if result["failed"] or result["unanswered"] or result["lost_connections"]:
+            raise Failed(f"anyserve bench: {text[:500]}")
+        return {"per_second": result["per_second"], "total": result["sent"] + 1,  # and the one that is made first
+                "offered_per_second": result["due"] / result["seconds"],
+                **{f"{key}_us": result["latency_us"][key] for key in ("p50", "p90", "p99", "p999")},
+                **{f"late_{key}_us": value for key, value in result.get("late_us", {}).items()}}
+
+
+def milliseconds(seconds):
+    return f"{seconds * 1000:.0f}ms" if seconds else "off"
 
 
 def busy_ns():
@@ -92,7 +102,7 @@ def per_role(server, by_pid):
     """CPU µs per request by role: several workers are one."""
     sums = {}
     for pid, role in server.processes.items():
-        sums[role] = sums.get(role, 0.0) + by_pid[str(pid)]
+        sums[role] = sums.get(role, 0.0) + by_pid[pid]
     return sums
 
 
@@ -110,15 +120,14 @@ def sample(server, load, options, placement, spinner_pid=None):
     used = cpu_of(known) - used
     busy = busy_ns() - busy
     server.check_unchanged()
-    if done.returncode:
+    if done.returncode and not done.stdout.startswith("{"):
         raise Failed(f"{server.name} at {load}: {done.stderr or done.stdout[:300]}")
     result = load.read(done.stdout)
-    client = (after.children_user + after.children_system - before.children_user
-              - before.children_system)
-    result["client"] = client / (after.elapsed - before.elapsed)  # share of a core
-    result["others"] = (busy - used - client * 1e9) / ((after.elapsed - before.elapsed) * 1e9)
-    result["cpu_us"] = per_role(server, result.get("cpu_us") or
-                                {str(pid): ns / 1000 / result["total"] for pid, ns in cpu.items()})
+    used_by_client = (after.children_user + after.children_system - before.children_user
+                      - before.children_system)
+    result["client"] = used_by_client / (after.elapsed - before.elapsed)  # share of a core
+    result["others"] = (busy - used - used_by_client * 1e9) / ((after.elapsed - before.elapsed) * 1e9)
+    result["cpu_us"] = per_role(server, {pid: ns / 1000 / result["total"] for pid, ns in cpu.items()})
     moved = server.counters()
     result["counters"] = {k: (moved[k] - counters.get(k, 0)) / result["total"] for k in moved
                           if re.search("wakes|syscalls", k)}

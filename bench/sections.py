@@ -3,6 +3,7 @@
 A section asks the stage for its servers; those that were not chosen with --only are missing, B0 never is.
 """
 
+from dataclasses import replace
 from statistics import median
 
 import handlers
@@ -10,6 +11,7 @@ import instructions
 import json_speed
 import rest
 from batching import batching
+from client import Call
 from report import cpu_cell, others_cell, rate_table, table, thousands
 from sampling import AWAKE, PINNED, UNPINNED, Load, measure, mid, ratio, ratios
 from streams import streams
@@ -48,7 +50,7 @@ def awake(stage):
 
 def tensors(stage):
     """### Tensors of 64 KiB (pinned)"""
-    loads = [Load(load.connections, load.streams, ("--payload", 65536)) for load in (FEW, MANY)]
+    loads = [replace(load, call=Call(payload=65536)) for load in (FEW, MANY)]
     servers = stage.servers("anyserve", "b0_echo", "grpc c++")
     return rate_table(measure(servers, loads, stage.options, PINNED, "64 KiB"))
 
@@ -58,8 +60,7 @@ def add(stage):
 
     The echoes get the same requests, and send them back.
     """
-    two = ("--model", "add", "--inputs", 2)
-    loads = [Load(load.connections, load.streams, two) for load in (FEW, MANY)]
+    loads = [replace(load, call=Call("add", ("a", "b"))) for load in (FEW, MANY)]
     servers = stage.servers("anyserve add", "b0_echo", "grpc c++")
     return rate_table(measure(servers, loads, stage.options, PINNED, "add"))
 
@@ -107,7 +108,7 @@ def rates(stage):
     for share in RATE_SHARES:
         for arrivals in ("constant", "poisson"):
             load = Load(RATE_LOAD.connections, RATE_STREAMS,
-                        ("--rate", round(share * most), "--arrivals", arrivals))
+                        ("--rate", round(share * most), "--arrivals", arrivals, "--poll"))
             loads[load] = (share, arrivals)
     result = measure(servers, list(loads), stage.options, PINNED, "offered rate")
     rows = []

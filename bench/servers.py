@@ -11,6 +11,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+import client
+
 ROOT = Path(__file__).resolve().parent.parent
 BENCH = ROOT / "bench"
 
@@ -58,12 +60,12 @@ def pin(pid, cores):
 class Server:
     """One server that listens on self.port.
 
-    processes: pid → role, of all that serve. arguments: what the load client is told whenever it calls this server.
+    processes: pid → role, of all that serve. call: what is different in every call of this server (client.Call).
     """
 
-    def __init__(self, build, arguments=()):
+    def __init__(self, build, call=None, is_sum=False):
         self.build = Path(build)
-        self.arguments = arguments
+        self.call, self.is_sum = call or {}, is_sum
         self.processes = {}
         self.process = None
         self.log = tempfile.TemporaryFile(mode="w+")
@@ -86,14 +88,16 @@ class Server:
 
     def wait_ready(self, seconds=60):
         """Until one whole call is answered rightly."""
-        probe = [self.build / "bench/load", "--port", str(self.port), "--requests", "1",
-                 *map(str, self.arguments)]
+        call = client.Call(**self.call)
+        probe = [sys.executable, client.__file__, str(self.port), call.model, ",".join(call.inputs), str(call.payload),
+                 "sum" if self.is_sum else "last"]
         end = time.monotonic() + seconds
         while True:
-            if subprocess.run(probe, capture_output=True).returncode == 0:
+            done = subprocess.run(probe, capture_output=True, text=True)
+            if done.returncode == 0:
                 return
-            if self.process.poll() is not None or time.monotonic() > end:
-                raise Failed(f"{self.name} does not answer: {self.log_text()}")
+            if self.process.poll() is not None or time.monotonic() > end or "not the right one" in done.stderr:
+                raise Failed(f"{self.name} does not answer: {done.stderr[-500:]} {self.log_text()}")
             time.sleep(0.05)
 
     def stop(self):
@@ -165,8 +169,8 @@ class Grpcio(Server):
 
 
 class AnyServe(Server):
-    def __init__(self, build, model=BENCH / "echo_model.py", options=(), name="anyserve", arguments=(), unary=True):
-        super().__init__(build, arguments)
+    def __init__(self, build, model=BENCH / "echo_model.py", options=(), name="anyserve", call=None, is_sum=False, unary=True):
+        super().__init__(build, call, is_sum)
         self.name, self.model, self.options, self.unary = name, model, options, unary
 
     def start(self, wrap=()):

@@ -6,7 +6,7 @@ from statistics import median
 
 from report import cpu_cell, others_cell, spread, table, thousands
 from rest import CHUNKS
-from sampling import PINNED, UNPINNED, Load, measure, mid, ratios
+from sampling import PINNED, UNPINNED, Load, measure, mid, milliseconds, ratios
 from servers import Failed
 
 PEER = "grpcio aio"
@@ -19,7 +19,8 @@ class Streams(Load):
     def command(self, server, options):
         return [server.build / "src/app/anyserve", "bench", "count", "--url", f"127.0.0.1:{server.port}", "--json",
                 "--stream", "--input", f"n:INT32={CHUNKS}", "--connections", self.connections, "--warmup", "off",
-                "--duration", f"{max(options.seconds, 0.5) * 1000:.0f}ms", *server.arguments]
+                "--duration", milliseconds(max(options.seconds, 0.5)), "--protocol",
+                "http" if server.name.endswith("SSE") else "grpc"]
 
     def read(self, text):
         result = json.loads(text)

@@ -216,14 +216,16 @@ def pool(options):
     repeat the id is not used again (docs/protocol/simple-worker.md)."""
     server = Server(None, "--log-level", "warn")
     rates = {"pooled": [], "once": []}
+    values = ",".join(map(str, range(32)))
     try:
         with workers.echo(server, "pooled"), workers.echo(server, "once", "--only", "no_id"):
             with Beats(server, ["pooled"], "pooled", max_ongoing_requests=16), \
                     Beats(server, ["once"], "once", max_ongoing_requests=16):
                 for _ in range(options.rounds):
                     for model, found in rates.items():
-                        command = [paths.BUILD / "bench/load", "--port", server.port, "--model", model, "--connections", 16,
-                                   "--duration", 1]
+                        command = [paths.BUILD / "src/app/anyserve", "bench", model, "--input", f"x:FP32:[1,32]={values}",
+                                   "--url", f"127.0.0.1:{server.port}", "--json", "--same-answers", "--connections", 16,
+                                   "--warmup", "300ms", "--duration", "1s"]
                         done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
                         need(done.returncode == 0, done.stdout + done.stderr)
                         found.append(json.loads(done.stdout)["per_second"])
