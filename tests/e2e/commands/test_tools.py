@@ -9,7 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
+import grpc
 import numpy as np
 import pytest
 
@@ -412,6 +414,26 @@ def test_compare(tool, tmp_path):
     path.write_text("{")
     assert "cannot be parsed: not JSON at byte" in tool("bench", *args, "--compare", path, code=2).err
     assert "No such file" in tool("bench", *args, "--compare", tmp_path / "none", code=66).err
+
+
+def test_a_server_without_metadata(server):
+    """Only a request that the command line describes as a whole can be sent to it."""
+    class Echo(grpc.GenericRpcHandler):
+        def service(self, details):
+            is_infer = details.method == "/inference.GRPCInferenceService/ModelInfer"
+            return grpc.unary_unary_rpc_method_handler(lambda request, _: request) if is_infer else None
+
+    echo = grpc.server(ThreadPoolExecutor(1), [Echo()])
+    url = f"127.0.0.1:{echo.add_insecure_port('127.0.0.1:0')}"
+    echo.start()
+    try:
+        args = ["--url", url, "--requests", 20, "--warmup", "off", "--same-answers"]
+        tool = lambda *a, **k: run(server, *a, runtime=False, **k)  # noqa: E731
+        assert bench(tool, "m", "--input", "x:FP32:[3]=1,2,3", *args)["ok"] == 20
+        for inputs in ([], ["--input", "x=1"]):
+            assert "UNIMPLEMENTED" in tool("bench", "m", *inputs, *args, code=112).err
+    finally:
+        echo.stop(None)
 
 
 # --- bench: streams ---
