@@ -27,7 +27,7 @@ static void check(const struct as_declared *app)
         AS_ASSERT(d->n_models && d->n_models <= AS_DECLARED_MODELS_MAX);
         AS_ASSERT(!d->options || d->options[0] == '{');
         for (uint32_t k = 0; k < d->n_models; k++)
-            AS_ASSERT(d->models[k][0]);
+            AS_ASSERT(d->models[k].name[0]);
     }
     as_buf_init(&text);
     as_buf_init(&again);

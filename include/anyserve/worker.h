@@ -133,6 +133,10 @@ int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf);
  * is in as_worker_error. The server checks the rest (names, signature, models of other deployments)
  * when the worker connects. */
 int as_worker_add(struct as_worker *w, const struct as_worker_model *model);
+/* How the server is told of a model when w connects: the frame REGISTER (docs/protocol/link.md),
+ * for a program that only describes what it would serve. *ret_p is allocated by malloc, and the
+ * caller's. 0; AS_EINVALID: the signature is too large, or there is no such model. Runner. */
+int as_worker_registration(struct as_worker *w, uint32_t model, void **ret_p, size_t *ret_n);
 /* Says GOODBYE if it is connected, and frees w, which may be NULL. Every request must be answered
  * before. Runner. */
 void as_worker_free(struct as_worker *w);

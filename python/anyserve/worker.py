@@ -17,6 +17,7 @@ if __name__ == "__main__" and sys.path and sys.path[0] == os.getcwd() and not ge
     del sys.path[0]
 
 import argparse
+import base64
 import contextlib
 import faulthandler
 import json
@@ -100,6 +101,29 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
         raise SystemExit(EX_USAGE if e.code else 0) from None
 
 
+MAX_REGISTRATION = 61440  # bytes: AS_CTL_TEXT_MAX
+MAX_DESCRIPTION = 4 << 20  # bytes: AS_DECLARED_BYTES_MAX
+
+
+def registration_lines(deployments: List[Deployment], room: int) -> List[str]:
+    """How a replica would register its models, a line for each. What is longer than the server passes on is left out, and
+    what is more than `room` bytes in all."""
+    from .runtime.worker_loop import registrations
+
+    lines = []
+    for d in deployments:
+        try:
+            frames = registrations(d)
+        except (OSError, ValueError):  # the replica that is started next says why
+            continue
+        for m, frame in zip(d.models, frames):
+            line = "\t".join(["@register", d.name, "%s:%s" % (m.name, m.version), base64.b64encode(frame).decode()])
+            if 0 < len(frame) <= MAX_REGISTRATION and len(line.encode()) < room:
+                lines.append(line)
+                room -= len(line.encode()) + 1
+    return lines
+
+
 def as_lines(what: Dict[str, Any], files: List[str], call: Optional[str]) -> str:
     lines = []
     for d in what["deployments"]:
@@ -124,6 +148,8 @@ def print_description(target: str, form: str) -> None:
 
         models = [m for d in deployments for m in d.models]
         text = as_lines(what, files_beside(deployments[0].module), command_for(models))
+        room = MAX_DESCRIPTION - len(text.encode("utf-8", "surrogateescape")) - 1
+        text = "\n".join([text, *registration_lines(deployments, room)])
     else:
         text = json.dumps(what)
     sys.stdout.flush()

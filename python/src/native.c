@@ -299,6 +299,28 @@ static PyObject *link_error(PyObject *self, void *closure AS_UNUSED)
     return PyUnicode_FromString(l->w ? as_worker_error(l->w) : "closed");
 }
 
+static PyObject *link_registrations(PyObject *self, PyObject *unused AS_UNUSED)
+{
+    Link *l = (Link *)(void *)self;
+    PyObject *all = PyList_New(0), *one = all;
+
+    for (uint32_t i = 0; one && i < l->n_models; i++) {
+        void *p = NULL;
+        size_t n = 0;
+        int err = as_worker_registration(l->w, i, &p, &n);
+
+        one = PyBytes_FromStringAndSize(err ? "" : p, err ? 0 : (Py_ssize_t)n);
+        free(p);
+        if (one && PyList_Append(all, one) < 0)
+            Py_CLEAR(one);
+        else
+            Py_XDECREF(one);
+    }
+    if (!one)
+        Py_CLEAR(all);
+    return all;
+}
+
 static PyObject *link_stopping(PyObject *self AS_UNUSED, void *closure AS_UNUSED)
 {
     return PyBool_FromLong(stop_asked);
@@ -361,6 +383,8 @@ static PyMethodDef link_methods[] = {
     {"drain", link_drain, METH_NOARGS, "Asks for no more requests."},
     {"wake", link_wake, METH_NOARGS, "Makes run() look at signals."},
     {"forked", link_forked, METH_NOARGS, "In a forked child: closes the child's copy of the link."},
+    {"registrations", link_registrations, METH_NOARGS,
+     "How the server is told of each model, as bytes; b'' if that is too large."},
     {"close", link_close, METH_NOARGS, "Closes the link, unless handlers still run."},
     {0},
 };

@@ -2,13 +2,16 @@
 
 #include "conf/spec_row.h"
 #include "core/registry/registry.h"
+#include "wire/grpc/grpc.h"
 
 /* Works for a partly filled one, too. */
 void as_declared_fini(struct as_declared *app)
 {
     for (uint32_t i = 0; i < app->n; i++) {
-        for (uint32_t k = 0; k < app->deployments[i].n_models; k++)
-            free(app->deployments[i].models[k]);
+        for (uint32_t k = 0; k < app->deployments[i].n_models; k++) {
+            free(app->deployments[i].models[k].name);
+            as_buf_fini(&app->deployments[i].models[k].frame);
+        }
         free(app->deployments[i].models);
         free(app->deployments[i].name);
         free(app->deployments[i].options);
@@ -30,6 +33,13 @@ static int refuse(struct as_buf *err, const char *what, struct as_str name)
     return AS_EINVALID;
 }
 
+static struct as_declared_model *append_model(struct as_declared_deployment *d, struct as_str name)
+{
+    d->models = as_xrealloc(d->models, (d->n_models + 1) * sizeof(*d->models));
+    d->models[d->n_models] = (struct as_declared_model){.name = as_str_dup(name)};
+    return &d->models[d->n_models++];
+}
+
 /* Keeps the order: the example in the banner calls the first model. */
 static int add_model(struct as_declared_deployment *d, struct as_str model, struct as_buf *err)
 {
@@ -37,9 +47,15 @@ static int add_model(struct as_declared_deployment *d, struct as_str model, stru
         return refuse(err, "a model without a version:", model);
     if (d->n_models == AS_DECLARED_MODELS_MAX)
         return refuse(err, "too many models; the first one over the limit is", model);
-    d->models = as_xrealloc(d->models, (d->n_models + 1) * sizeof(*d->models));
-    d->models[d->n_models++] = as_str_dup(model);
+    append_model(d, model);
     return 0;
+}
+
+static struct as_declared_deployment *append_deployment(struct as_declared *app, struct as_str name)
+{
+    app->deployments = as_xrealloc(app->deployments, (app->n + 1) * sizeof(*app->deployments));
+    app->deployments[app->n] = (struct as_declared_deployment){.name = as_str_dup(name)};
+    return &app->deployments[app->n++];
 }
 
 /* One line that has a tab. */
@@ -57,9 +73,7 @@ static int add_deployment(struct as_declared *app, struct as_str line, struct as
                       (struct as_str){name.p, strnlen(name.p, name.n)});
     if (app->n == AS_DECLARED_DEPLOYMENTS_MAX)
         return refuse(err, "too many deployments; the first one over the limit is", name);
-    app->deployments = as_xrealloc(app->deployments, (app->n + 1) * sizeof(*d));
-    d = &app->deployments[app->n++];
-    *d = (struct as_declared_deployment){.name = as_str_dup(name)};
+    d = append_deployment(app, name);
     for (const char *p = tab + 1; rc == 0 && p <= end;) {
         const char *next = p < end ? memchr(p, '\t', (size_t)(end - p)) : NULL;
         struct as_str model = {p, (size_t)((next ? next : end) - p)};
@@ -95,6 +109,36 @@ static int add_file(struct as_declared *app, struct as_str path, struct as_buf *
     return 0;
 }
 
+/* The next part of a line, up to a tab or the end. */
+static struct as_str take_part(struct as_str *line)
+{
+    const char *tab = line->n ? memchr(line->p, '\t', line->n) : NULL;
+    struct as_str part = {line->p, tab ? (size_t)(tab - line->p) : line->n};
+
+    *line = tab ? (struct as_str){tab + 1, line->n - part.n - 1} : AS_STR("");
+    return part;
+}
+
+static int set_registration(const struct as_declared *app, struct as_str line, struct as_buf *err)
+{
+    struct as_str deployment = take_part(&line), name = take_part(&line);
+    const struct as_declared_deployment *d = as_declared_find(app, deployment);
+    uint8_t *bytes = as_xalloc(AS_GRPC_BIN_BYTES(line.n));
+    size_t n = 0;
+    int rc = as_grpc_decode_bin(line, bytes, &n) || !d || !n
+                 ? refuse(err, "a registration that is none, of model", name)
+                 : 0;
+
+    for (uint32_t i = 0; rc == 0 && i < d->n_models; i++) {
+        struct as_declared_model *m = &d->models[i];
+
+        if (!m->frame.n && as_str_eq(as_str_of(m->name), name))
+            as_buf_add(&m->frame, bytes, n);
+    }
+    free(bytes);
+    return rc;
+}
+
 /* A line with a tab that begins with "@". Unknown ones, of a newer program, are ignored. */
 static int add_note(struct as_declared *app, struct as_str line, struct as_buf *err)
 {
@@ -104,6 +148,8 @@ static int add_note(struct as_declared *app, struct as_str line, struct as_buf *
 
     if (as_str_eq(key, AS_STR("@code")))
         return set_code(app, (struct as_str){tab + 1, (size_t)(end - tab - 1)}, err);
+    if (as_str_eq(key, AS_STR("@register")))
+        return set_registration(app, (struct as_str){tab + 1, (size_t)(end - tab - 1)}, err);
     if (as_str_eq(key, AS_STR("@call"))) {
         free(app->call);
         app->call = as_str_dup((struct as_str){tab + 1, (size_t)(end - tab - 1)});
@@ -148,6 +194,17 @@ int as_declared_parse(struct as_declared *ret_app, struct as_str text,
     return rc;
 }
 
+static void write_registration(const struct as_declared_deployment *d,
+                               const struct as_declared_model *m, struct as_buf *b)
+{
+    size_t n = AS_GRPC_BIN_CHARS(m->frame.n);
+
+    as_buf_printf(b, "@register\t%s\t%s\t", d->name, m->name);
+    as_grpc_encode_bin((char *)as_buf_reserve(b, n), m->frame.p, m->frame.n);
+    b->n += n;
+    as_buf_str(b, "\n");
+}
+
 void as_declared_write_deployments(const struct as_declared *app, struct as_buf *b)
 {
     for (uint32_t i = 0; i < app->n; i++) {
@@ -157,8 +214,12 @@ void as_declared_write_deployments(const struct as_declared *app, struct as_buf 
         if (d->options)
             as_buf_printf(b, "\t%s", d->options);
         for (uint32_t k = 0; k < d->n_models; k++)
-            as_buf_printf(b, "\t%s", d->models[k]);
+            as_buf_printf(b, "\t%s", d->models[k].name);
         as_buf_str(b, "\n");
+        for (uint32_t k = 0; k < d->n_models; k++) {
+            if (d->models[k].frame.n)
+                write_registration(d, &d->models[k], b);
+        }
     }
 }
 
@@ -171,4 +232,37 @@ void as_declared_write(const struct as_declared *app, struct as_buf *b)
         as_buf_printf(b, "@call\t%s\n", app->call);
     for (uint32_t i = 0; i < app->n_files; i++)
         as_buf_printf(b, "@files\t%s\n", app->files[i]);
+}
+
+/* --- models of deployments --- */
+
+struct as_declared_deployment *as_declared_find(const struct as_declared *app, struct as_str name)
+{
+    for (uint32_t i = 0; i < app->n; i++) {
+        if (as_str_eq(as_str_of(app->deployments[i].name), name))
+            return &app->deployments[i];
+    }
+    return NULL;
+}
+
+void as_declared_add_model(struct as_declared *app, struct as_str deployment, struct as_str model,
+                           struct as_str frame)
+{
+    struct as_declared_deployment *d = as_declared_find(app, deployment);
+
+    as_buf_add(&append_model(d ? d : append_deployment(app, deployment), model)->frame, frame.p,
+               frame.n);
+}
+
+void as_declared_copy_models(struct as_declared *app, const struct as_declared_deployment *from)
+{
+    for (uint32_t i = 0; i < from->n_models; i++)
+        as_declared_add_model(app, as_str_of(from->name), as_str_of(from->models[i].name),
+                              as_buf_slice(&from->models[i].frame));
+}
+
+void as_declared_copy_all_models(struct as_declared *app, const struct as_declared *from)
+{
+    for (uint32_t i = 0; i < from->n; i++)
+        as_declared_copy_models(app, &from->deployments[i]);
 }

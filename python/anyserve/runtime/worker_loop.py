@@ -138,10 +138,9 @@ def _batching(b: Optional[Batching]) -> Any:
     return (b.max_batch_size, round(b.max_wait_ms * 1e6), b.preferred_sizes, b.ragged, b.as_list)
 
 
-def bind(m: Model, handler: Any) -> Binding:
+def bind(m: Model, handler: Any, pool: Optional[Pool] = None) -> Binding:
     """What the extension needs to call the handler."""
     s = m.signature
-    pool = Pool(m.name, m.threads) if m.threads else None
     if m.stream is not None:
         from .streams import with_requests
 
@@ -213,6 +212,24 @@ def _stop_listening(loop: asyncio.AbstractEventLoop) -> None:
         signal.signal(signum, signal.SIG_IGN)
 
 
+def make_link(deployment: Deployment, bindings: List[Binding], path: str, token: str, name: str,
+              stream_inputs: Tuple[int, int], on_error: OnError) -> _native.Link:  # fmt: skip
+    return _native.Link(
+        path, token, name, deployment.name, "anyserve-python " + __version__, bindings, deployment.budget,
+        MAX_PREFETCH, deployment.max_queued_requests, MAX_MESSAGE, *stream_inputs, on_error,
+    )  # fmt: skip
+
+
+def registrations(deployment: Deployment) -> List[bytes]:
+    """How a replica would register each model of the deployment. Constructs no handler, and starts no thread of Python."""
+    bindings = [bind(m, m.handler) for m in deployment.models]
+    link = make_link(deployment, bindings, "none", "", "", (1, 1), functools.partial(report, False))
+    try:
+        return link.registrations()
+    finally:
+        link.close()
+
+
 class Replica:
     """A deployment that can run requests: handlers, hooks and link. For a worker process (Server), or for tests within
     a program (testing/local.py)."""
@@ -220,15 +237,13 @@ class Replica:
     def __init__(self, deployment: Deployment, given: replica.Given, made: Optional[List[Any]], path: str, token: str,
                  name: str, stream_inputs: Tuple[int, int], on_error: OnError):  # fmt: skip
         handlers = make_handlers(deployment) if made is None else made
-        self.bindings = [bind(m, h) for m, h in zip(deployment.models, handlers)]
+        self.bindings = [bind(m, h, Pool(m.name, m.threads) if m.threads else None)
+                         for m, h in zip(deployment.models, handlers)]  # fmt: skip
         named = [(m.name, h) for m, h in zip(deployment.models, handlers)]
         self.lifecycle = lifecycle.make(named, deployment.module, given, deployment.options)
         self.needs_loop = any(b.is_async for b in self.bindings)
         self.has_sync = any(not b.is_async and b.submit is None for b in self.bindings)
-        self.link = _native.Link(
-            path, token, name, deployment.name, "anyserve-python " + __version__, self.bindings,
-            deployment.budget, MAX_PREFETCH, deployment.max_queued_requests, MAX_MESSAGE, *stream_inputs, on_error,
-        )  # fmt: skip
+        self.link = make_link(deployment, self.bindings, path, token, name, stream_inputs, on_error)
 
     def use_loop(self, loop: asyncio.AbstractEventLoop, on_news: Callable[[Optional[str]], Any],
                  sync_submit: Optional[Callable[[Any], Any]]) -> Tuple[int, Callable[[], Any]]:  # fmt: skip

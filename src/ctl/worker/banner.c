@@ -18,7 +18,7 @@ static void write_models(struct as_buf *b, const struct as_declared_deployment *
     size_t column = WIDTH;
 
     for (uint32_t i = 0; i < named; i++) {
-        size_t n = strlen(d->models[i]);
+        size_t n = strlen(d->models[i].name);
 
         if (i > 0 && column + 2 + n > WIDTH) {
             as_buf_str(b, "\n              ");
@@ -29,7 +29,7 @@ static void write_models(struct as_buf *b, const struct as_declared_deployment *
         } else {
             column = 14;
         }
-        as_buf_str(b, d->models[i]);
+        as_buf_str(b, d->models[i].name);
         column += n;
     }
     if (named < d->n_models)
@@ -72,7 +72,7 @@ static void write_addresses(struct as_buf *b, const struct as_banner *v)
 static void write_call(struct as_buf *b, const struct as_banner *v)
 {
     /* as_declared_parse refuses an application without a model, and a model without a version */
-    const char *model = v->app->deployments[0].models[0];
+    const char *model = v->app->deployments[0].models[0].name;
     size_t name = strcspn(model, ":");
 
     as_buf_str(b, "\n  Call it:\n    ");

@@ -292,6 +292,20 @@ int as_worker_add(struct as_worker *w, const struct as_worker_model *model)
     return 0;
 }
 
+int as_worker_registration(struct as_worker *w, uint32_t model, void **ret_p, size_t *ret_n)
+{
+    struct as_buf frame = {0};
+    struct as_outq q;
+
+    as_outq_init(&q);
+    if (model < w->n_models && as_frame_put_register(&q, &w->models[model].reg) == 0)
+        as_outq_peek(&q, &frame);
+    as_outq_fini(&q);
+    *ret_p = frame.p;
+    *ret_n = frame.n;
+    return frame.n ? 0 : AS_EINVALID;
+}
+
 /* --- version and health --- */
 
 const char *as_worker_version(void)

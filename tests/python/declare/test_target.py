@@ -1,5 +1,6 @@
 """Targets: what can be served, the output of --describe, and the error for each mistake."""
 
+import base64
 import json
 import os
 import re
@@ -83,9 +84,66 @@ def test_describe(run):
 
 def test_describe_in_lines(run):
     p = run({"two.py": GOOD}, "two.py", "--describe=lines")
-    deployments, call, files = p.stdout.split("@")
+    deployments, call, files, *registrations = p.stdout.split("@")
     assert deployments == "two\tadd:1\nside\tother:2\tthird:1\n"
     assert call.startswith("call\tanyserve infer ") and re.fullmatch(r"files\t/[^\t]+/two\.py\n", files)
+    named = [line.rstrip("\n").split("\t") for line in registrations]
+    assert [line[:3] for line in named] == [["register", "two", "add:1"], ["register", "side", "other:2"],
+                                            ["register", "side", "third:1"]]  # fmt: skip
+    for line in named:
+        assert line[2].split(":")[0].encode() in base64.b64decode(line[3])
+
+
+def test_a_class_is_not_constructed_and_no_thread_is_started_for_it(run):
+    source = """
+        import threading
+        from anyserve import AnyServe
+        app = AnyServe()
+
+        @app.model("c", threads=3)
+        class C:
+            def __init__(self):
+                raise RuntimeError("constructed")
+            def __call__(self, request):
+                return request.inputs
+
+        threading.Thread.start = None
+        """
+    p = run({"m.py": source}, "m.py", "--describe=lines")
+    assert p.returncode == 0, p.stderr
+    assert "@register\tm\tc:1\t" in p.stdout
+
+
+LABELS = """
+from anyserve import AnyServe, Tensor
+app = AnyServe()
+labels = ["%0100d" % i for i in range({0})]
+for i in range({1}):
+    app.model("m%d" % i, outputs={{"y": Tensor("FP32", [{0}], labels=labels)}})(lambda request: None)
+"""
+
+
+@pytest.mark.parametrize("labels, fits", [(601, True), (602, False)])
+def test_a_registration_that_no_message_holds_is_left_out(run, labels, fits):
+    p = run({"m.py": LABELS.format(labels, 1)}, "m.py", "--describe=lines")
+    assert ("@register" in p.stdout) is fits
+    assert p.stdout.startswith("m\tm0:1\n")
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_registrations_are_left_out_that_would_make_the_description_too_long(room):
+    import anyserve
+    from anyserve import worker
+    from anyserve.code.target import deployments_of
+
+    app = anyserve.AnyServe()
+    for name in "ab":
+        app.model(name)(lambda request: None)
+    deployments = deployments_of(app, "m.py", None)
+    every = worker.registration_lines(deployments, 1 << 20)
+    assert len(every) == 2
+    full = sum(len(line) + 1 for line in every)
+    assert len(worker.registration_lines(deployments, full - 1 + room)) == 1 + room
 
 
 def test_describing_prints_json_only(run):

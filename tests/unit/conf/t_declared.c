@@ -21,8 +21,8 @@ static void each_line_is_a_deployment(void **state AS_UNUSED)
     assert_int_equal(app.n, 2);
     assert_string_equal(app.deployments[0].name, "echo");
     assert_int_equal(app.deployments[0].n_models, 2);
-    assert_string_equal(app.deployments[0].models[1], "add:1");
-    assert_string_equal(app.deployments[1].models[0], "text:v2");
+    assert_string_equal(app.deployments[0].models[1].name, "add:1");
+    assert_string_equal(app.deployments[1].models[0].name, "text:v2");
     assert_true(as_str_eq(as_buf_slice(&other), AS_STR("importing;bye;")));
     as_declared_write(&app, &text); /* for the controller, which parses it again */
     assert_true(as_str_eq(as_buf_slice(&text), AS_STR("echo\techo:1\tadd:1\ntext\ttext:v2\n")));
@@ -77,6 +77,35 @@ static void notes_are_about_the_code(void **state AS_UNUSED)
     as_buf_fini(&all);
 }
 
+static void a_registration_is_its_models(void **state AS_UNUSED)
+{
+    const char *text = "a\tm:1\tm:2\n@register\ta\tm:2\tAAEC/w\nb\tm:3\n";
+    struct as_declared app, copy = {0};
+    struct as_buf err = {0}, out = {0};
+
+    assert_int_equal(as_declared_parse(&app,
+                                       AS_STR("a\tm:1\tm:2\nb\tm:3\n@register\ta\tm:2\tAAEC/w==\n"
+                                              "@register\ta\tgone:1\tAAEC\n"
+                                              "@register\ta\tm:2\tAAAA\n"),
+                                       NULL, NULL, &err),
+                     0);
+    assert_int_equal(app.deployments[0].models[0].frame.n, 0);
+    assert_true(as_str_eq(as_buf_slice(&app.deployments[0].models[1].frame),
+                          (struct as_str){"\0\1\2\xff", 4}));
+    as_declared_write_deployments(&app, &out);
+    assert_true(as_str_eq(as_buf_slice(&out), as_str_of(text)));
+    as_buf_drop(&out, out.n);
+    as_declared_copy_all_models(&copy, &app);
+    as_declared_write(&copy, &out);
+    assert_true(as_str_eq(as_buf_slice(&out), as_str_of(text)));
+    as_declared_add_model(&copy, AS_STR("c"), AS_STR("m:1"), AS_STR("REGISTER"));
+    assert_null(as_declared_find(&app, AS_STR("c")));
+    assert_int_equal(as_declared_find(&copy, AS_STR("c"))->models[0].frame.n, 8);
+    as_declared_fini(&copy);
+    as_declared_fini(&app);
+    as_buf_fini(&out);
+}
+
 static void check_refused(struct as_str text, const char *want)
 {
     struct as_buf err = {0};
@@ -104,6 +133,9 @@ static void malformed_descriptions_are_refused(void **state AS_UNUSED)
     check_refused((struct as_str){"echo\te\0:1\n", 10}, "a NUL byte, of deployment 'echo'");
     check_refused(AS_STR("echo\t{}\n"), "without a model: 'echo'");
     check_refused(AS_STR("echo\tm:1\t{}\n"), "without a version: '{}'");
+    check_refused(AS_STR("@register\techo\tm:1\tAAAA\necho\tm:1\n"), "is none, of model 'm:1'");
+    check_refused(AS_STR("echo\tm:1\n@register\techo\tm:1\t?\n"), "is none, of model 'm:1'");
+    check_refused(AS_STR("echo\tm:1\n@register\techo\tm:1\n"), "is none, of model 'm:1'");
 }
 
 #define COPY "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -191,6 +223,7 @@ int main(void)
         cmocka_unit_test(each_line_is_a_deployment),
         cmocka_unit_test(options_of_the_code_stand_before_the_models),
         cmocka_unit_test(notes_are_about_the_code),
+        cmocka_unit_test(a_registration_is_its_models),
         cmocka_unit_test(malformed_descriptions_are_refused),
         cmocka_unit_test(the_copy_of_the_code_comes_first),
         cmocka_unit_test(numbers_are_bounded),

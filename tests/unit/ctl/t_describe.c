@@ -64,7 +64,7 @@ static void on_described(void *ctx, const struct as_describe_end *end)
     snprintf(o->why, sizeof(o->why), "%.*s", AS_STR_FMT(end->why));
     o->models[0] = 0;
     if (end->app) {
-        snprintf(o->models, sizeof(o->models), "%s", end->app->deployments[0].models[0]);
+        snprintf(o->models, sizeof(o->models), "%s", end->app->deployments[0].models[0].name);
         as_declared_fini(end->app);
     }
     as_loop_stop(o->loop);
@@ -131,7 +131,7 @@ static void the_exit_code_of_the_program_is_returned(void **state AS_UNUSED)
 
     assert_int_equal(describe(&app, "printf '%s\\t%s:1\\n' $4 $3", fd, ""), 0);
     assert_string_equal(app.deployments[0].name, "--describe=lines");
-    assert_string_equal(app.deployments[0].models[0], "app.py:1");
+    assert_string_equal(app.deployments[0].models[0].name, "app.py:1");
     as_declared_fini(&app);
     assert_int_equal(describe(&app, "exit 66", fd, ""), AS_EXIT_CODE_NOT_FOUND);
     assert_int_equal(describe(&app, "exit 70", fd, ""), AS_EXIT_CODE_RAISED);
