@@ -29,6 +29,9 @@ const char *const as_store_sql[AS_STORE_STATEMENTS] = {
     [AS_STORE_REMOVE_HEALTHY] = "DELETE FROM healthy WHERE application = ?1 AND deployment = ?2",
     [AS_STORE_PUT_SCALE] = "INSERT INTO scale VALUES(?1, ?2, ?3)",
     [AS_STORE_EACH_SCALE] = "SELECT deployment, replicas FROM scale WHERE generation = ?1",
+    [AS_STORE_PUT_MODEL] = "INSERT INTO model VALUES(?1, ?2, ?3, ?4, ?5)",
+    [AS_STORE_EACH_MODEL] =
+        "SELECT deployment, name, frame FROM model WHERE generation = ?1 ORDER BY place",
     [AS_STORE_PUT_CHANGE] = "INSERT INTO change(generation, application, deployment, step, keys)"
                             " VALUES(?1, ?2, ?3, ?4, ?5)",
     [AS_STORE_EACH_CHANGE] =
@@ -178,6 +181,20 @@ static int remove_healthy(struct as_store *s, const struct as_store_change *c, s
     return run_statement(s, AS_STORE_REMOVE_HEALTHY, err);
 }
 
+/* A place is a model's number in its generation. */
+static int insert_model(struct as_store *s, int64_t generation, uint32_t place,
+                        const struct as_store_model *m, struct as_buf *err)
+{
+    sqlite3_stmt *q = reset_statement(s, AS_STORE_PUT_MODEL);
+
+    sqlite3_bind_int64(q, 1, generation);
+    sqlite3_bind_int64(q, 2, place);
+    bind_text(q, 3, m->deployment);
+    bind_text(q, 4, m->name);
+    sqlite3_bind_blob64(q, 5, m->frame.n ? m->frame.p : "", m->frame.n, SQLITE_STATIC);
+    return run_statement(s, AS_STORE_PUT_MODEL, err);
+}
+
 static int insert_generation(struct as_store *s, const struct as_store_entry *e, int64_t *ret_id,
                              struct as_buf *err)
 {
@@ -199,6 +216,8 @@ static int insert_generation(struct as_store *s, const struct as_store_entry *e,
         if (rc == 0 && as_str_eq(e->changes[i].step, AS_STR("removed")))
             rc = remove_healthy(s, &e->changes[i], err);
     }
+    for (uint32_t i = 0; rc == 0 && i < e->n_models; i++)
+        rc = insert_model(s, *ret_id, i, &e->models[i], err);
     if (rc)
         return rc;
     q = reset_statement(s, AS_STORE_PRUNE);
@@ -305,6 +324,28 @@ int as_store_each_scale(struct as_store *s, uint64_t generation,
     while ((rc = step_row(s, AS_STORE_EACH_SCALE, err)) == 0)
         fn(arg, &(struct as_store_scale){.deployment = as_store_column_text(q, 0),
                                          .replicas = (uint32_t)sqlite3_column_int64(q, 1)});
+    sqlite3_reset(q);
+    return rc == AS_ENOTFOUND ? 0 : rc;
+}
+
+int as_store_each_model(struct as_store *s, uint64_t generation,
+                        void (*fn)(void *arg, const struct as_store_model *model), void *arg,
+                        struct as_buf *err)
+{
+    sqlite3_stmt *q;
+    int rc;
+
+    reset_all(s);
+    q = reset_statement(s, AS_STORE_EACH_MODEL);
+    sqlite3_bind_int64(q, 1, (sqlite3_int64)generation);
+    while ((rc = step_row(s, AS_STORE_EACH_MODEL, err)) == 0) {
+        const void *frame = sqlite3_column_blob(q, 2);
+
+        fn(arg, &(struct as_store_model){
+                    .deployment = as_store_column_text(q, 0),
+                    .name = as_store_column_text(q, 1),
+                    .frame = {frame, frame ? (size_t)sqlite3_column_bytes(q, 2) : 0}});
+    }
     sqlite3_reset(q);
     return rc == AS_ENOTFOUND ? 0 : rc;
 }

@@ -32,6 +32,13 @@ struct as_store_scale {
     uint32_t replicas;
 };
 
+/* A model of a deployment: how its worker registers it (conf/declared.h). Generations of earlier
+ * versions have none. */
+struct as_store_model {
+    struct as_str deployment, name;
+    struct as_str frame; /* may be empty */
+};
+
 /* What a generation changed in one deployment, and the outcome. Generations of earlier versions
  * have none. */
 struct as_store_change {
@@ -54,6 +61,8 @@ struct as_store_entry {
     uint32_t n_scales;
     const struct as_store_change *changes; /* likewise */
     uint32_t n_changes;
+    const struct as_store_model *models; /* likewise, in the order in which they are read */
+    uint32_t n_models;
 };
 
 /* Makes folder (0700) and file if they are missing. The newest `keep` > 0 generations are kept, and
@@ -92,6 +101,11 @@ int as_store_each(struct as_store *s, bool (*fn)(void *arg, const struct as_stor
 /* The `scales` of a generation. fn may not use the store. */
 int as_store_each_scale(struct as_store *s, uint64_t generation,
                         void (*fn)(void *arg, const struct as_store_scale *scale), void *arg,
+                        struct as_buf *err);
+
+/* The `models` of a generation. fn may not use the store. */
+int as_store_each_model(struct as_store *s, uint64_t generation,
+                        void (*fn)(void *arg, const struct as_store_model *model), void *arg,
                         struct as_buf *err);
 
 /* The `changes` of all generations, newest first. fn may not use the store. */

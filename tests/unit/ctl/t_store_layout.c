@@ -18,7 +18,7 @@ static void a_newer_layout_is_refused(void **state AS_UNUSED)
     check_refused(AS_EPROTO, "newer AnyServe (layout 4");
 }
 
-#define WITHOUT_SCALES "DROP TABLE scale;"
+#define WITHOUT_SCALES "DROP TABLE scale; DROP TABLE model;"
 #define WITHOUT_FAILURES                                                                           \
     WITHOUT_SCALES "ALTER TABLE generation DROP COLUMN failed_application;"                        \
                    "ALTER TABLE generation DROP COLUMN failed_deployment;"                         \
@@ -87,6 +87,7 @@ static void a_file_without_scales_gets_them(void **state AS_UNUSED)
         assert_int_equal(e.generation, 1);
         assert_true(as_str_eq(e.spec, AS_STR("spec")));
         check_scales(s, 1, "");
+        check_models(s, 1, "");
         assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &before, &err), 0);
         assert_int_equal(g, 1);
         as_store_close(s);
@@ -134,8 +135,13 @@ static void earlier_program(const char *cause, int keep)
 static void an_earlier_version_can_use_the_file(void **state AS_UNUSED)
 {
     const struct as_store_scale four = {AS_STR("app/echo"), 4};
-    struct as_store_entry e = {
-        .cause = AS_STR("scale"), .spec = AS_STR("spec"), .scales = &four, .n_scales = 1};
+    const struct as_store_model model = {AS_STR("echo"), AS_STR("m:1"), AS_STR("frame")};
+    struct as_store_entry e = {.cause = AS_STR("scale"),
+                               .spec = AS_STR("spec"),
+                               .scales = &four,
+                               .n_scales = 1,
+                               .models = &model,
+                               .n_models = 1};
     struct as_store *s = open_store(9);
     uint64_t g = 0;
 
@@ -147,13 +153,16 @@ static void an_earlier_version_can_use_the_file(void **state AS_UNUSED)
     earlier_program("deploy", 2);
     s = open_store(9);
     check_scales(s, 2, "app/echo:4 "); /* still stored */
-    check_scales(s, 3, "");            /* the number in the text */
+    check_models(s, 2, "echo/m:1:5 ");
+    check_models(s, 3, "");
+    check_scales(s, 3, ""); /* the number in the text */
     assert_int_equal(as_store_get(s, 0, &e, &err), 0);
     assert_true(as_str_eq(e.spec, AS_STR("earlier")));
     as_store_close(s);
     earlier_program("deploy again", 1);
     assert_int_equal(number("SELECT count(*) FROM generation"), 1);
     assert_int_equal(number("SELECT count(*) FROM scale"), 0);
+    assert_int_equal(number("SELECT count(*) FROM model"), 0);
     s = open_store(9);
     e = (struct as_store_entry){
         .cause = AS_STR("scale"), .spec = AS_STR("spec"), .scales = &four, .n_scales = 1};

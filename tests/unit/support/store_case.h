@@ -106,6 +106,22 @@ AS_UNUSED static void check_scales(struct as_store *s, uint64_t generation, cons
     as_buf_fini(&got);
 }
 
+AS_UNUSED static void put_model(void *arg, const struct as_store_model *m)
+{
+    as_buf_printf(arg, "%.*s/%.*s:%zu ", AS_STR_FMT(m->deployment), AS_STR_FMT(m->name),
+                  m->frame.n);
+}
+
+AS_UNUSED static void check_models(struct as_store *s, uint64_t generation, const char *want)
+{
+    struct as_buf got = {0};
+
+    assert_int_equal(as_store_each_model(s, generation, put_model, &got, &err), 0);
+    as_buf_add(&got, "", 1);
+    assert_string_equal((char *)got.p, want);
+    as_buf_fini(&got);
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 #endif
