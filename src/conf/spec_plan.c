@@ -2,6 +2,7 @@
 
 #include "conf/spec_diff.h"
 #include "conf/spec_internal.h"
+#include "wire/frame/frame.h"
 #include "wire/json/json.h"
 
 void as_spec_plan_target(struct as_plan_target *ret_t, const struct as_spec_object *app,
@@ -100,6 +101,50 @@ void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_
     put_options(deployment, out);
     put_warmup(deployment, out);
     as_json_put_close(out, '}');
+}
+
+static bool is_given(const struct as_spec_object *o, enum as_spec_key key)
+{
+    return as_spec_value(o, key)->from != AS_SPEC_FROM_DEFAULT;
+}
+
+static void set_option(struct as_frame_options *o, enum as_frame_option key, uint64_t value)
+{
+    o->has |= 1u << key;
+    o->value[key] = value;
+}
+
+/* As python/anyserve/runtime/options.py sends them. */
+void as_spec_put_settings(const struct as_spec_object *deployment, bool debugging,
+                          struct as_buf *frames)
+{
+    const char *fallback = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_FALLBACK);
+    bool canary = is_given(deployment, AS_SPEC_DEPLOYMENT_CANARY);
+    struct as_frame_options o = {0};
+    struct as_frame_traffic t = {.fallback = as_str_of(fallback ? fallback : "")};
+    struct as_outq q;
+
+    static_assert(AS_FRAME_SHARE == 100 * 1000, "thousandths of a percent");
+    if (is_given(deployment, AS_SPEC_DEPLOYMENT_REQUEST_TIMEOUT) && !debugging)
+        set_option(&o, AS_FRAME_OPT_REQUEST_TIMEOUT,
+                   as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_REQUEST_TIMEOUT));
+    if (is_given(deployment, AS_SPEC_DEPLOYMENT_IDEMPOTENT))
+        set_option(&o, AS_FRAME_OPT_IDEMPOTENT,
+                   as_spec_value(deployment, AS_SPEC_DEPLOYMENT_IDEMPOTENT)->i != 0);
+    if (is_given(deployment, AS_SPEC_DEPLOYMENT_MAX_QUEUED_REQUESTS)) /* -1 is _QUEUED_ANY */
+        set_option(&o, AS_FRAME_OPT_MAX_QUEUED,
+                   (uint64_t)as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_MAX_QUEUED_REQUESTS));
+    if (canary) {
+        t.flags = AS_FRAME_CANARY;
+        t.canary = (uint32_t)as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_CANARY);
+    }
+    if (is_given(deployment, AS_SPEC_DEPLOYMENT_MIRROR))
+        t.mirror = (uint32_t)as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_MIRROR);
+    as_outq_init(&q);
+    as_frame_put_options(&q, &o);
+    as_frame_put_traffic(&q, &t);
+    as_outq_peek(&q, frames);
+    as_outq_fini(&q);
 }
 
 void as_spec_put_changes(const struct as_spec_object *deployment,

@@ -19,6 +19,10 @@ void as_spec_plan_target(struct as_plan_target *ret_t, const struct as_spec_obje
 void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_object *deployment,
                          const char *replica, const struct as_replica_slot_facts *facts,
                          struct as_buf *out);
+/* Appends what a worker says of the deployment's settings (the frames OPTIONS and TRAFFIC,
+ * docs/protocol/link.md). debugging: without a timeout. */
+void as_spec_put_settings(const struct as_spec_object *deployment, bool debugging,
+                          struct as_buf *frames);
 /* Appends the JSON object that changes a running replica: ranks, options and, with `user_config`,
  * the user_config. */
 void as_spec_put_changes(const struct as_spec_object *deployment,

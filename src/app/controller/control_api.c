@@ -34,10 +34,12 @@ static int store_change(struct as_control_api *o, const struct as_desired_state_
         as_control_api_record_healthy(o, before);
     if (rc == 0)
         rc = as_desired_state_load(&o->desired, 0, &s, err);
-    if (rc == 0)
+    if (rc == 0) {
         as_reconciler_set_target(o->reconciler, o->desired.generation, s);
-    else if (rc != AS_ETOOBIG) /* an error of the request, which is only answered */
+        as_control_api_declare(o);
+    } else if (rc != AS_ETOOBIG) { /* an error of the request, which is only answered */
         as_control_api_log_not_stored(o, what->cause, err);
+    }
     return rc;
 }
 
@@ -73,6 +75,7 @@ static int rollback_deployment(struct as_control_api *o, const struct as_control
 {
     uint64_t generation, left = o->desired.generation;
     struct as_buf cause = {0}, text = {0};
+    struct as_declared models = {0};
     int rc = as_reconciler_rollback_target(o->reconciler, q->deployment, &generation, err);
 
     if (rc < 0)
@@ -82,10 +85,14 @@ static int rollback_deployment(struct as_control_api *o, const struct as_control
     rc = as_desired_state_write_rollback(&o->desired, q->application, q->deployment, generation,
                                          false, &text, err);
     if (rc == 0)
-        rc = store_change(o, &(struct as_desired_state_change){.cause = as_buf_slice(&cause)},
-                          &text, err);
+        rc = as_desired_state_models_with(&o->desired, generation, q->application, &models, err);
+    if (rc == 0)
+        rc = store_change(
+            o, &(struct as_desired_state_change){.cause = as_buf_slice(&cause), .models = &models},
+            &text, err);
     if (rc == 0)
         as_control_api_record_outcome(o, left, q->deployment, "healthy", "rolled back", AS_STR(""));
+    as_declared_fini(&models);
     as_buf_fini(&cause);
     as_buf_fini(&text);
     return rc;
@@ -93,10 +100,12 @@ static int rollback_deployment(struct as_control_api *o, const struct as_control
 
 /* --- deployment files --- */
 
-/* Makes `text` the desired state and appends the answer to json. dry: only the answer. again: makes
- * a new generation even if nothing changes. */
+/* Makes `text` the desired state and appends the answer to json. models: what its code was
+ * described to have, or NULL. dry: only the answer. again: makes a new generation even if nothing
+ * changes. */
 static int deploy_text(struct as_control_api *o, struct as_str cause, const struct as_buf *text,
-                       bool dry, bool again, struct as_buf *json, struct as_buf *err)
+                       const struct as_declared *models, bool dry, bool again, struct as_buf *json,
+                       struct as_buf *err)
 {
     struct as_spec *to;
     struct as_buf changes = {0};
@@ -109,7 +118,8 @@ static int deploy_text(struct as_control_api *o, struct as_str cause, const stru
     n = as_deploy_job_write_changes(o->desired.spec, to, &changes);
     as_spec_free(to);
     if (!dry && (again || n))
-        rc = store_change(o, &(struct as_desired_state_change){.cause = cause}, text, err);
+        rc = store_change(o, &(struct as_desired_state_change){.cause = cause, .models = models},
+                          text, err);
     if (!dry)
         as_json_put_member_u64(&changes, "generation", o->desired.generation);
     as_json_put_close(&changes, '}');
@@ -130,6 +140,7 @@ static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
     struct as_control_api *o = ctx;
     struct as_control_call *k = o->pending_call;
     struct as_buf text = {0}, json = {0}, wrong = {0};
+    struct as_declared models = {0};
 
     o->pending_call = NULL;
     o->sweep_needed = true;
@@ -137,10 +148,12 @@ static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
     if (s)
         as_desired_state_write(s, &text);
     as_spec_free(s);
+    as_deploy_job_copy_models(&o->cache, &models);
     if (err == 0)
-        err = deploy_text(o, AS_STR("deploy"), &text, o->is_dry_run,
+        err = deploy_text(o, AS_STR("deploy"), &text, &models, o->is_dry_run,
                           !o->is_dry_run && as_reconciler_clear_failures(o->reconciler), &json,
                           &wrong);
+    as_declared_fini(&models);
     as_buf_fini(&text);
     send_answer(k, err, &json, &wrong);
     if (o->has_swept)
@@ -189,7 +202,7 @@ static int delete_application(struct as_control_api *o, const struct as_control_
                   AS_STR_FMT(q->application.n ? q->application : AS_STR("everything")));
     rc = as_desired_state_write_without(&o->desired, q->application, &text, err);
     if (rc == 0)
-        rc = deploy_text(o, as_buf_slice(&cause), &text, false, false, json, err);
+        rc = deploy_text(o, as_buf_slice(&cause), &text, NULL, false, false, json, err);
     as_buf_fini(&cause);
     as_buf_fini(&text);
     return rc;
@@ -339,6 +352,7 @@ void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_rec
         .deployment = n->deployment,
         .replicas = as_reconciler_replicas(o->reconciler, n->deployment)};
     struct as_buf cause = {0}, body = {0}, err = {0};
+    struct as_declared models = {0};
     int rc;
     char text[512];
 
@@ -353,10 +367,15 @@ void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_rec
     what.cause = as_buf_slice(&cause);
     rc = as_desired_state_write_rollback(&o->desired, n->application, n->deployment, n->generation,
                                          true, &body, &err);
+    if (rc == 0)
+        rc =
+            as_desired_state_models_with(&o->desired, n->generation, n->application, &models, &err);
+    what.models = &models;
     if (rc < 0)
         as_control_api_log_not_stored(o, what.cause, &err);
     else
         store_change(o, &what, &body, &err);
+    as_declared_fini(&models);
     as_buf_fini(&cause);
     as_buf_fini(&body);
     as_buf_fini(&err);
@@ -421,6 +440,7 @@ static int inform_reconciler(struct as_control_api *o, struct as_buf *err)
     if (rc < 0)
         return rc;
     as_reconciler_set_target(o->reconciler, o->desired.generation, s);
+    as_control_api_declare(o);
     if (!o->desired.store)
         return 0;
     rc = as_store_each(o->desired.store, collect_failure, &failures, err);
@@ -452,7 +472,8 @@ static int open_desired(struct as_control_api *o, const struct as_option_set *op
                               (uint16_t)as_option_u64(opts, AS_OPT_PORT), AS_STORE_FILE) == 0);
     file[strlen(file) - strlen("/" AS_STORE_FILE)] = 0;
     o->code_dir = as_deploy_job_set_code_folder(&o->deploy_conf, opts, file);
-    rc = as_desired_state_open_initial(&o->desired, file, keep, as_buf_slice(&begin), o->log, err);
+    rc = as_desired_state_open_initial(&o->desired, file, keep, as_buf_slice(&begin), app, o->log,
+                                       err);
     as_buf_fini(&begin);
     if (rc < 0 && o->desired.spec) {
         as_log_event(o->log, AS_LOG_ERROR, "state_lost",
@@ -472,7 +493,7 @@ int as_control_api_redeclare(struct as_control_api *o, const struct as_option_se
     rc = as_initial_state_write(opts, app, &text, err);
     if (rc == 0) {
         as_reconciler_clear_failures(o->reconciler);
-        rc = deploy_text(o, AS_STR("reload"), &text, false, true, &json, err);
+        rc = deploy_text(o, AS_STR("reload"), &text, app, false, true, &json, err);
     }
     as_buf_fini(&text);
     as_buf_fini(&json);
@@ -487,7 +508,8 @@ int as_control_api_open(struct as_control_api *o, const struct as_option_set *op
     struct as_buf err = {0};
     int rc;
 
-    *o = (struct as_control_api){.reconciler = reconciler, .log = log};
+    *o = (struct as_control_api){
+        .reconciler = reconciler, .log = log, .debugging = as_option_bool(opts, AS_OPT_DEBUG)};
     o->control = (struct as_control){.handle = handle_request, .each = each_served, .ctx = o};
     o->deploy_conf =
         (struct as_deploy_job_conf){.loop = loop,
@@ -512,6 +534,7 @@ void as_control_api_close(struct as_control_api *o)
     if (o->pending_call)
         on_gone(o);
     as_deploy_job_cache_fini(&o->cache);
+    free(o->declared);
     as_code_sweeper_close(&o->sweeper);
     free(o->code_dir);
     as_desired_state_close(&o->desired);

@@ -24,9 +24,12 @@ struct as_control_api {
     struct as_deploy_job_conf deploy_conf;
     char *code_dir; /* folder of the copies of code: deploy_conf.code */
     struct as_deploy_job_cache cache;
-    struct as_deploy_job *job;            /* NULL: no deployment file is being read */
-    struct as_control_call *pending_call; /* the call that waits for the job */
-    bool is_dry_run;                      /* of the job: only report what would change */
+    struct as_deploy_job *job;                /* NULL: no deployment file is being read */
+    struct as_control_call *pending_call;     /* the call that waits for the job */
+    struct as_control_api_declared *declared; /* what the supervisor was told; n_declared of them */
+    uint32_t n_declared;
+    bool debugging;  /* --debug: no timeouts */
+    bool is_dry_run; /* of the job: only report what would change */
     struct as_code_sweeper sweeper;
     bool has_swept;    /* as_control_api_sweep_code was called: the reconciler knows which
                           generations it needs */
@@ -59,6 +62,11 @@ int64_t as_control_api_find_scale(struct as_control_api *o, uint64_t generation,
                                   struct as_str deployment);
 void as_control_api_on_healthy(struct as_control_api *o, const struct as_reconciler_outcome *n);
 void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_reconciler_outcome *n);
+
+/* Tells the supervisor of models and settings of the newest generation that it was not told yet
+ * (control_api_declare.c). Call it when the reconciler has the generation: a model may have moved
+ * here from a deployment that is deleted. A worker that has registered before counts more. */
+void as_control_api_declare(struct as_control_api *o);
 
 /* --- control_api_history.c, for the files of this folder --- */
 

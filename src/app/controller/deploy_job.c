@@ -45,6 +45,12 @@ void as_deploy_job_cache_fini(struct as_deploy_job_cache *m)
     *m = (struct as_deploy_job_cache){0};
 }
 
+void as_deploy_job_copy_models(const struct as_deploy_job_cache *m, struct as_declared *models)
+{
+    for (uint32_t i = 0; i < m->n; i++)
+        as_declared_copy_all_models(models, &m->descriptions[i].app);
+}
+
 /* With its length, since the word may contain any character. */
 static void put_word(struct as_buf *b, const char *word)
 {

@@ -33,6 +33,8 @@ struct as_deploy_job_cache {
     uint32_t n;
 };
 void as_deploy_job_cache_fini(struct as_deploy_job_cache *m);
+/* Adds the models of all descriptions; after a job: those of its spec. */
+void as_deploy_job_copy_models(const struct as_deploy_job_cache *m, struct as_declared *models);
 
 /* The end of a job: s is the whole spec, which the callee then owns, or NULL with the error in
  * `why`. Called once, perhaps before as_deploy_job_start returns; the job is freed after it. */

@@ -97,16 +97,79 @@ int64_t as_desired_state_scale_of(struct as_desired_state *d, uint64_t generatio
     return n;
 }
 
+/* --- models --- */
+
+static void collect_model(void *arg, const struct as_store_model *m)
+{
+    as_declared_add_model(arg, m->deployment, m->name, m->frame);
+}
+
+static int load_models(struct as_desired_state *d, uint64_t generation, struct as_declared *models,
+                       struct as_buf *err)
+{
+    if (generation != d->generation)
+        return d->store ? as_store_each_model(d->store, generation, collect_model, models, err) : 0;
+    as_declared_copy_all_models(models, &d->models);
+    return 0;
+}
+
+/* Those of the deployments in `to`. */
+static void update_models(const struct as_declared *from, const struct as_spec *to,
+                          struct as_declared *ret_models)
+{
+    *ret_models = (struct as_declared){0};
+    for (struct as_spec_walk w = {0}; as_spec_next(to->file, &w);) {
+        const struct as_declared_deployment *d =
+            as_declared_find(from, as_str_of(as_spec_str(w.deployment, AS_SPEC_DEPLOYMENT_NAME)));
+
+        if (d)
+            as_declared_copy_models(ret_models, d);
+    }
+}
+
+static bool has_deployment(const struct as_spec *s, struct as_str application, struct as_str name)
+{
+    struct as_spec_walk w;
+
+    return as_spec_find_deployment(s->file, name, &w) &&
+           as_str_eq(as_str_of(as_spec_str(w.app, AS_SPEC_APPLICATION_NAME)), application);
+}
+
+int as_desired_state_models_with(struct as_desired_state *d, uint64_t generation,
+                                 struct as_str application, struct as_declared *models,
+                                 struct as_buf *err)
+{
+    struct as_declared then = {0};
+    struct as_spec *s = NULL;
+    int rc = as_desired_state_load(d, generation, &s, err);
+
+    if (rc == 0)
+        rc = load_models(d, generation, &then, err);
+    for (uint32_t i = 0; rc == 0 && i < then.n; i++) {
+        if (has_deployment(s, application, as_str_of(then.deployments[i].name)))
+            as_declared_copy_models(models, &then.deployments[i]);
+    }
+    for (uint32_t i = 0; rc == 0 && i < d->models.n; i++) {
+        if (!has_deployment(s, application, as_str_of(d->models.deployments[i].name)))
+            as_declared_copy_models(models, &d->models.deployments[i]);
+    }
+    as_declared_fini(&then);
+    as_spec_free(s);
+    return rc;
+}
+
 /* --- generations --- */
 
-/* Makes this generation the newest; takes over s and scales. */
+/* Makes this generation the newest; takes over s, scales and models. */
 static void set_newest(struct as_desired_state *d, uint64_t generation, struct as_spec *s,
-                       struct as_desired_state_scales scales)
+                       struct as_desired_state_scales scales, const struct as_declared *models)
 {
     as_spec_free(d->spec);
     free_scales(&d->scales);
     d->spec = s;
     d->scales = scales;
+    as_declared_fini(&d->models);
+    d->models = *models;
     d->generation = generation;
 }
 
@@ -115,6 +178,7 @@ static int load_newest(struct as_desired_state *d, struct as_buf *err)
 {
     struct as_store_entry e;
     struct as_desired_state_scales scales;
+    struct as_declared models = {0};
     struct as_spec *s = NULL;
     int rc = as_store_get(d->store, 0, &e, err);
 
@@ -123,12 +187,15 @@ static int load_newest(struct as_desired_state *d, struct as_buf *err)
     if (rc < 0)
         return rc;
     rc = load_scales(d, e.generation, &scales, err);
+    if (rc == 0)
+        rc = load_models(d, e.generation, &models, err);
     if (rc < 0) {
         as_spec_free(s);
         free_scales(&scales);
+        as_declared_fini(&models);
         return rc;
     }
-    set_newest(d, e.generation, s, scales);
+    set_newest(d, e.generation, s, scales, &models);
     return 0;
 }
 
@@ -144,9 +211,10 @@ int as_desired_state_open(struct as_desired_state *d, const char *folder, uint32
 }
 
 int as_desired_state_open_initial(struct as_desired_state *d, const char *folder, uint32_t keep,
-                                  struct as_str initial, const struct as_log *log,
-                                  struct as_buf *err)
+                                  struct as_str initial, const struct as_declared *code,
+                                  const struct as_log *log, struct as_buf *err)
 {
+    struct as_declared models = {0};
     char *file = as_str_format("%s/" AS_STORE_FILE, folder);
     bool stored = access(file, F_OK) == 0;
     struct as_spec *s;
@@ -168,7 +236,8 @@ int as_desired_state_open_initial(struct as_desired_state *d, const char *folder
     d->store = NULL;
     if (as_spec_parse(&s, &as_desired_state_limits, AS_STORE_FILE, initial, err) < 0)
         return AS_EINVALID;
-    set_newest(d, 1, s, (struct as_desired_state_scales){0});
+    as_declared_copy_all_models(&models, code);
+    set_newest(d, 1, s, (struct as_desired_state_scales){0}, &models);
     return rc;
 }
 
@@ -192,6 +261,7 @@ void as_desired_state_close(struct as_desired_state *d)
     as_store_close(d->store);
     as_spec_free(d->spec);
     free_scales(&d->scales);
+    as_declared_fini(&d->models);
     free(d->folder);
     free(d->initial);
     *d = (struct as_desired_state){0};
@@ -252,6 +322,24 @@ int64_t as_desired_state_start_time(const struct as_desired_state *d)
     return (int64_t)((rc ? as_clock_read(CLOCK_REALTIME) : as_timespec_ns(&st.st_mtim)) / AS_MS);
 }
 
+/* The rows of models, which point into `from`; the caller frees them. */
+static struct as_store_model *model_rows(const struct as_declared *from, uint32_t *ret_n)
+{
+    struct as_store_model *rows = NULL;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < from->n; i++) {
+        const struct as_declared_deployment *d = &from->deployments[i];
+
+        rows = as_xrealloc(rows, (n + d->n_models + 1) * sizeof(*rows));
+        for (uint32_t k = 0; k < d->n_models; k++)
+            rows[n++] = (struct as_store_model){as_str_of(d->name), as_str_of(d->models[k].name),
+                                                as_buf_slice(&d->models[k].frame)};
+    }
+    *ret_n = n;
+    return rows;
+}
+
 /* For the first change of a server of `run`: stores generation 1, with which it began. */
 static int create_store(struct as_desired_state *d, struct as_buf *err)
 {
@@ -259,15 +347,18 @@ static int create_store(struct as_desired_state *d, struct as_buf *err)
                                .spec = as_str_of(d->initial),
                                .time_ms = as_desired_state_start_time(d)};
     struct changes changes = {0};
+    struct as_store_model *models = model_rows(&d->models, &e.n_models);
     uint64_t generation;
     int rc = as_store_open(&d->store, d->folder, d->keep, err);
 
     as_spec_diff(NULL, d->spec, add_spec_change, &changes);
     e.changes = changes.all;
     e.n_changes = changes.n;
+    e.models = models;
     if (rc == 0)
         rc = as_store_put(d->store, &e, &generation, err);
     free_changes(&changes);
+    free(models);
     if (rc < 0) {
         as_store_close(d->store);
         d->store = NULL;
@@ -278,7 +369,8 @@ static int create_store(struct as_desired_state *d, struct as_buf *err)
 static int store_generation(struct as_desired_state *d,
                             const struct as_desired_state_change *change, struct as_str text,
                             const struct as_spec *to, const struct as_desired_state_scales *scales,
-                            uint64_t *ret_generation, struct as_buf *err)
+                            const struct as_declared *models, uint64_t *ret_generation,
+                            struct as_buf *err)
 {
     struct changes changes = {0};
     struct as_store_entry e = {.cause = change->cause,
@@ -286,6 +378,7 @@ static int store_generation(struct as_desired_state *d,
                                .time_ms = (int64_t)(as_clock_read(CLOCK_REALTIME) / AS_MS),
                                .scales = scales->all,
                                .n_scales = scales->n};
+    struct as_store_model *rows = model_rows(models, &e.n_models);
     int rc = d->store ? 0 : create_store(d, err);
 
     if (change->failed)
@@ -295,9 +388,11 @@ static int store_generation(struct as_desired_state *d,
         add_scale_change(d, change, &changes);
     e.changes = changes.all;
     e.n_changes = changes.n;
+    e.models = rows;
     if (rc == 0)
         rc = as_store_put(d->store, &e, ret_generation, err);
     free_changes(&changes);
+    free(rows);
     return rc;
 }
 
@@ -305,6 +400,7 @@ int as_desired_state_add(struct as_desired_state *d, const struct as_desired_sta
                          struct as_str text, struct as_buf *err)
 {
     struct as_desired_state_scales scales;
+    struct as_declared models;
     uint64_t generation = 0;
     struct as_spec *s;
     int rc = as_spec_parse(&s, &as_desired_state_limits, AS_STORE_FILE, text, err);
@@ -312,12 +408,14 @@ int as_desired_state_add(struct as_desired_state *d, const struct as_desired_sta
     if (rc < 0)
         return rc;
     scales = updated_scales(d, s, change);
-    rc = store_generation(d, change, text, s, &scales, &generation, err);
+    update_models(change->models ? change->models : &d->models, s, &models);
+    rc = store_generation(d, change, text, s, &scales, &models, &generation, err);
     if (rc == 0) {
-        set_newest(d, generation, s, scales);
+        set_newest(d, generation, s, scales, &models);
     } else {
         as_spec_free(s);
         free_scales(&scales);
+        as_declared_fini(&models);
     }
     return rc;
 }

@@ -13,6 +13,7 @@
 #define AS_APP_DESIRED_STATE_H
 
 #include "base/log.h"
+#include "conf/declared.h"
 #include "conf/spec.h"
 #include "ctl/state/store.h"
 
@@ -36,6 +37,7 @@ struct as_desired_state {
     uint64_t generation;                   /* the newest one … */
     struct as_spec *spec;                  /* … its file … */
     struct as_desired_state_scales scales; /* … and the numbers that `scale` has set in it */
+    struct as_declared models; /* … and the models of its deployments, as far as they are known */
 };
 
 /* For `start`: opens the store in `folder` and loads the newest generation. 0; AS_E… of
@@ -44,10 +46,10 @@ struct as_desired_state {
 int as_desired_state_open(struct as_desired_state *d, const char *folder, uint32_t keep,
                           const struct as_log *log, struct as_buf *err);
 /* For `run`: loads the newest generation if there is a store in `folder`, else generation 1 with
- * the text `initial`. */
+ * the text `initial` and the models of `code`. */
 int as_desired_state_open_initial(struct as_desired_state *d, const char *folder, uint32_t keep,
-                                  struct as_str initial, const struct as_log *log,
-                                  struct as_buf *err);
+                                  struct as_str initial, const struct as_declared *code,
+                                  const struct as_log *log, struct as_buf *err);
 /* When a server of `run` was started: Unix time in ms. */
 int64_t as_desired_state_start_time(const struct as_desired_state *d);
 void as_desired_state_close(struct as_desired_state *d);
@@ -61,6 +63,7 @@ struct as_desired_state_change {
     const struct as_store_failure *failed; /* the failed update that it rolls back, or NULL */
     struct as_str deployment; /* the deployment whose number of replicas is set; empty: none … */
     int64_t replicas;         /* … to this; AS_DESIRED_STATE_UNSCALED: to that of the file */
+    const struct as_declared *models; /* of the deployments; NULL: they have those of before */
 };
 
 /* Stores a new generation with this text, which becomes the newest. 0, or AS_E… with a sentence. */
@@ -70,6 +73,11 @@ int as_desired_state_add(struct as_desired_state *d, const struct as_desired_sta
  * any more. */
 int as_desired_state_load(struct as_desired_state *d, uint64_t generation, struct as_spec **ret_s,
                           struct as_buf *err);
+
+/* Adds the models of the newest generation, but those of an application as in `generation`. */
+int as_desired_state_models_with(struct as_desired_state *d, uint64_t generation,
+                                 struct as_str application, struct as_declared *models,
+                                 struct as_buf *err);
 
 /* The number of replicas that `scale` has set for a deployment in a generation (0: the newest), or
  * AS_DESIRED_STATE_UNSCALED: num_replicas of the file is valid. */

@@ -219,9 +219,13 @@ static void restore_record(struct as_dispatcher *d, const struct as_ctl_message 
     const char *why = "";
 
     if (as_fleet_restore(d->fleet,
-                         &(struct as_fleet_record){m->deployment, m->replica, m->text, m->number},
+                         &(struct as_fleet_record){.deployment = m->deployment,
+                                                   .model = m->replica,
+                                                   .frames = m->text,
+                                                   .whole = m->number != 0,
+                                                   .declared = m->id == 1},
                          &why))
-        as_log_event(&d->log, AS_LOG_WARN, "record_unusable",
+        as_log_event(&d->log, m->id == 1 ? AS_LOG_INFO : AS_LOG_WARN, "record_unusable",
                      "deployment=%.*s model=%.*s reason=\"%s\"", AS_STR_FMT(m->deployment),
                      AS_STR_FMT(m->replica), why);
 }

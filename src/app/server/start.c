@@ -35,7 +35,7 @@ static int find_folder(struct as_option_set *opts, char **ret_folder, struct as_
 /* --- the file --- */
 
 static int describe_applications(struct as_spec *s, const struct as_deploy_job_conf *conf,
-                                 int end_fd, struct as_buf *err)
+                                 int end_fd, struct as_declared *models, struct as_buf *err)
 {
     int code = AS_EXIT_CODE_OK;
 
@@ -62,6 +62,7 @@ static int describe_applications(struct as_spec *s, const struct as_deploy_job_c
                     s->name, app->line, app->column, as_spec_str(app, AS_SPEC_APPLICATION_NAME));
         else if (as_spec_overlay(s, app, python_code ? &code_says : NULL, &conf->limits, err) < 0)
             code = AS_EXIT_CODE_CONFIG;
+        as_declared_copy_all_models(models, &code_says);
         as_declared_fini(&code_says);
     }
     if (code == AS_EXIT_CODE_OK && as_deploy_job_check(s, err) < 0)
@@ -70,7 +71,7 @@ static int describe_applications(struct as_spec *s, const struct as_deploy_job_c
 }
 
 static int load_file(const struct as_option_set *opts, const char *python, int end_fd,
-                     struct as_buf *text, struct as_buf *err)
+                     struct as_buf *text, struct as_declared *models, struct as_buf *err)
 {
     struct as_deploy_job_conf conf = {.python = python,
                                       .timeout = as_option_ns(opts, AS_OPT_START_TIMEOUT)};
@@ -87,7 +88,7 @@ static int load_file(const struct as_option_set *opts, const char *python, int e
                : rc == AS_ENOTFOUND ? AS_EXIT_CODE_NOT_FOUND
                                     : AS_EXIT_CODE_FAILED;
     store = as_deploy_job_set_code_folder(&conf, opts, as_option_str(opts, AS_OPT_STATE_DIR));
-    code = describe_applications(s, &conf, end_fd, err);
+    code = describe_applications(s, &conf, end_fd, models, err);
     free(store);
     if (code == AS_EXIT_CODE_OK)
         as_desired_state_write(s, text);
@@ -124,10 +125,10 @@ static bool is_stored(const struct as_desired_state *d, const struct as_buf *tex
 /* Stores the file as a new generation if it differs. `text`: the whole file, or empty without one.
  */
 static int store_file(struct as_desired_state *d, const char *file, struct as_buf *text,
-                      struct as_buf *banner, struct as_buf *err)
+                      const struct as_declared *models, struct as_buf *banner, struct as_buf *err)
 {
     uint64_t before = d->generation;
-    struct as_desired_state_change what = {0};
+    struct as_desired_state_change what = {.models = models};
     struct as_buf cause = {0};
     int rc;
 
@@ -184,6 +185,7 @@ static int prepare(struct as_option_set *opts, const char *python, int end_fd, i
     const char *file = opts->n_args ? opts->args[0] : NULL;
     const char *folder = as_option_str(opts, AS_OPT_STATE_DIR);
     struct as_desired_state d;
+    struct as_declared models = {0};
     struct as_buf text = {0};
     int rc = as_state_dir_lock(folder, ret_hold, err), code = AS_EXIT_CODE_OK;
 
@@ -196,14 +198,15 @@ static int prepare(struct as_option_set *opts, const char *python, int end_fd, i
     else if (rc < 0)
         code = rc == AS_EEXISTS ? AS_EXIT_CODE_BUSY : AS_EXIT_CODE_CONFIG;
     if (code == AS_EXIT_CODE_OK && file)
-        code = load_file(opts, python, end_fd, &text, err);
-    if (code == AS_EXIT_CODE_OK && store_file(&d, file, &text, banner, err) < 0)
+        code = load_file(opts, python, end_fd, &text, &models, err);
+    if (code == AS_EXIT_CODE_OK && store_file(&d, file, &text, &models, banner, err) < 0)
         code = AS_EXIT_CODE_FAILED;
     if (code == AS_EXIT_CODE_OK) {
         put_applications(&d, banner);
         as_buf_printf(banner, "  state       %s\n", folder);
     }
     as_desired_state_close(&d);
+    as_declared_fini(&models);
     as_buf_fini(&text);
     return code;
 }

@@ -194,15 +194,16 @@ bool as_registry_is_integer(struct as_str s)
     return s.n > 0;
 }
 
-/* Sets the default version: of the versions that are no canaries (of all, if all are), the last
- * integer, else the last in natural order. */
+/* Sets the default version: of the versions that are not awaited (of all, if all are) those that
+ * are no canaries (likewise), of these the last integer, else the last in natural order. */
 static void choose_default(const struct as_registry *g, struct group *u)
 {
     uint32_t best = 0;
 
     for (uint32_t i = u->first; i < u->first + u->n; i++) {
         const struct as_model *m = &g->at[i]->m;
-        uint32_t rank = 1u + as_registry_is_integer(m->version) + 2u * !m->traffic.is_canary;
+        uint32_t rank =
+            1u + as_registry_is_integer(m->version) + 2u * !m->traffic.is_canary + 4u * !m->awaited;
 
         if (rank < best)
             continue;
@@ -463,6 +464,26 @@ struct as_registry *as_registry_set_traffic(struct as_registry *g, uint32_t depl
                                             const struct as_traffic *t)
 {
     return change_models(g, change_traffic, &(struct deployment_traffic){deployment, t});
+}
+
+struct deployment_model {
+    uint32_t deployment, index;
+};
+
+static bool change_awaited(const void *arg, struct as_model *m)
+{
+    const struct deployment_model *d = arg;
+
+    if (!m->awaited || m->deployment != d->deployment || m->index != d->index)
+        return false;
+    m->awaited = false;
+    return true;
+}
+
+struct as_registry *as_registry_set_served(struct as_registry *g, uint32_t deployment,
+                                           uint32_t index)
+{
+    return change_models(g, change_awaited, &(struct deployment_model){deployment, index});
 }
 
 /* --- lookup --- */

@@ -6,8 +6,8 @@
  *
  * A request without a version goes to the default version of its model: the highest integer
  * version, or if there is none the greatest in natural order, of the versions that are no canaries
- * (of all, if all are canaries). core/registry/traffic.h says to which other versions a request may
- * go.
+ * (of all, if all are canaries); and one that no worker has served yet only if none has.
+ * core/registry/traffic.h says to which other versions a request may go.
  *
  * Model names: 1–128 characters of [A-Za-z0-9._/-]; no segment is empty, ".", ".." or "versions";
  * the last segment is no verb. Versions: 1–64 characters of [A-Za-z0-9._-]. The verbs are the words
@@ -69,6 +69,7 @@ struct as_model {
     bool decoupled;      /* any number of responses for a request */
     bool streams_inputs; /* any number of inputs for a request; decoupled too */
     bool unloaded;       /* requests are refused until a client loads it again */
+    bool awaited;        /* declared by code: no worker has served it yet */
     bool has_inputs, has_outputs;
     /* max_size 0: no batching. With batching the first size of every shape is -1 (the items of a
      * request), and the shape of one item follows. */
@@ -95,6 +96,9 @@ struct as_registry *as_registry_set_loaded(struct as_registry *g, struct as_str 
  * with one more reference; likewise below. */
 struct as_registry *as_registry_set_traffic(struct as_registry *g, uint32_t deployment,
                                             const struct as_traffic *t);
+/* A snapshot in which this model of a deployment is not awaited any more. */
+struct as_registry *as_registry_set_served(struct as_registry *g, uint32_t deployment,
+                                           uint32_t index);
 /* A snapshot without this model of a deployment. */
 struct as_registry *as_registry_without_model(struct as_registry *g, uint32_t deployment,
                                               uint32_t index);

@@ -17,6 +17,11 @@
 #define AS_CTL_NAME_MAX    255u   /* bytes of replica, deployment and token */
 #define AS_CTL_TEXT_MAX    61440u /* bytes of text; a worker's SPAWN must fit: ctl/message/spawn.h */
 
+/* Bytes of what is declared, with AS_CTL_DECLARED_ROW for each model. With what workers have
+ * registered (ctl/supervise/model_cache.h) a dispatcher's outbox takes it. */
+#define AS_CTL_DECLARED_MAX ((size_t)4 << 20)
+#define AS_CTL_DECLARED_ROW 128u
+
 /* No heartbeat is sent to a supervisor with so many unread bytes: one that is stopped for long must
  * still have room for other messages. */
 #define AS_CTL_UNREAD_MAX 16384u
@@ -56,7 +61,9 @@
  *              edge/conn/connection_handover.h, whose other end comes with TOLD.
  *   RELIEVED   An upgrade: the former dispatcher has ended.
  *   ADMIT      Before TOLD: accept clients already, although nothing can be served yet.
- *   KNOWN      Before TOLD: what MODEL said to the supervisor before.
+ *   KNOWN      Before TOLD: what MODEL said to the supervisor before, or, with id 1, what DECLARE
+ *              said of a deployment of which no worker has registered a model. The latter also
+ *              later; text "" with a model: it is not declared any more.
  *
  * The dispatcher sends:
  *   SERVING    It is set up, and can serve. Later with number 1: a heartbeat
@@ -96,6 +103,11 @@
  *              READY, or has failed in a server that goes on without it.
  *   FATAL      replica, number = exit code, text = reason: the server cannot start.
  *   DELETE     deployment: it is being removed. number 1: no replica of it is left.
+ *   DECLARE    deployment, replica = "NAME:VERSION", text = REGISTER: its code has this model, as
+ *              the controller was told before a worker was started. replica "": text as MODEL's,
+ *              number likewise; the models said since the last one with replica "" replace those
+ *              before. At most AS_CTL_DECLARED_MAX bytes in all. A deployment that was declared to
+ *              the supervisor, and is not before SERVING, is forgotten.
  *   RETIRE     replica, token: send it no new requests. Answered by RETIRED.
  *   ASK        replica, token, id, text: an operation and its body (as_ctl_parse_ask).
  */
@@ -140,7 +152,8 @@
     X(RELIEVED, S, D)                                                                              \
     X(ADMIT, S, D)                                                                                 \
     X(MODEL, D, S)                                                                                 \
-    X(KNOWN, S, D)
+    X(KNOWN, S, D)                                                                                 \
+    X(DECLARE, C, S)
 
 enum as_ctl_type {
     AS_CTL_NONE,

@@ -13,6 +13,7 @@
 #define AS_CTL_RECONCILER_H
 
 #include "base/log.h"
+#include "conf/declared.h"
 #include "core/replicas/served.h"
 #include "ctl/message/message.h"
 #include "ctl/state/generations.h"
@@ -66,6 +67,11 @@ void as_reconciler_free(struct as_reconciler *r);
  * change is left alone, even in the middle of an update. To be called before the first
  * as_reconciler_handle. `spec` is complete (as_spec_overlay), and taken over. */
 void as_reconciler_set_target(struct as_reconciler *r, uint64_t generation, struct as_spec *spec);
+/* Tells the supervisor the models of a deployment (DECLARE), behind as_reconciler_set_target. room:
+ * bytes that may still be declared; the models that have no room are left out. settings: of
+ * as_spec_put_settings. */
+void as_reconciler_declare(struct as_reconciler *r, const struct as_declared_deployment *models,
+                           struct as_str settings, size_t *room);
 /* Before a deploy: the next as_reconciler_set_target clears the failure of every deployment that
  * was rolled back, whether its target changes or not. Returns how many there are. */
 uint32_t as_reconciler_clear_failures(struct as_reconciler *r);

@@ -69,6 +69,36 @@ void as_reconciler_report_down(struct as_reconciler_deployment *d, bool down, st
                                                      .text = why});
 }
 
+/* True: it was sent. */
+static bool declare_model(struct as_reconciler *r, struct as_str deployment,
+                          const struct as_declared_model *m, size_t *room)
+{
+    size_t n = AS_CTL_DECLARED_ROW + strlen(m->name) + m->frame.n;
+
+    if (!m->frame.n || m->frame.n > AS_CTL_TEXT_MAX || n > *room)
+        return false;
+    *room -= n;
+    r->ops.send(r->ctx, &(struct as_ctl_message){.type = AS_CTL_DECLARE,
+                                                 .deployment = deployment,
+                                                 .replica = as_str_of(m->name),
+                                                 .text = as_buf_slice(&m->frame)});
+    return true;
+}
+
+void as_reconciler_declare(struct as_reconciler *r, const struct as_declared_deployment *models,
+                           struct as_str settings, size_t *room)
+{
+    struct as_str name = as_str_of(models->name);
+    bool whole = models->n_models > 0 && settings.n <= *room;
+
+    *room -= whole ? settings.n : 0;
+    for (uint32_t i = 0; i < models->n_models; i++)
+        whole = declare_model(r, name, &models->models[i], room) && whole;
+    r->ops.send(r->ctx,
+                &(struct as_ctl_message){
+                    .type = AS_CTL_DECLARE, .deployment = name, .number = whole, .text = settings});
+}
+
 void as_reconciler_report_delete(struct as_reconciler_deployment *d, bool gone)
 {
     d->reconciler->ops.send(d->reconciler->ctx,

@@ -1,6 +1,6 @@
 #include "ctl/supervise/model_cache.h"
 
-#define OVERHEAD 128u /* of a model's message, and of its place here */
+#define OVERHEAD AS_CTL_DECLARED_ROW /* of a model's message, and of its place here */
 
 struct model {
     struct as_list node;
@@ -90,23 +90,87 @@ size_t as_model_cache_bytes(const struct as_model_cache *c)
     return c->bytes;
 }
 
-void as_model_cache_send(const struct as_model_cache *c, struct as_str deployment,
+static void send_model(const struct model *m, struct as_str frames, struct as_str deployment,
+                       bool declared, struct as_channel *dispatcher)
+{
+    as_channel_send(dispatcher, &(struct as_ctl_message){.type = AS_CTL_KNOWN,
+                                                         .deployment = deployment,
+                                                         .replica = as_str_of(m->name),
+                                                         .id = declared,
+                                                         .text = frames});
+}
+
+static bool is_whole(const struct as_model_cache *c)
+{
+    return c->whole && !c->full;
+}
+
+static void send_settings(const struct as_model_cache *c, struct as_str deployment, bool declared,
+                          struct as_channel *dispatcher)
+{
+    if (c->settings.n)
+        as_channel_send(dispatcher, &(struct as_ctl_message){.type = AS_CTL_KNOWN,
+                                                             .deployment = deployment,
+                                                             .number = is_whole(c),
+                                                             .id = declared,
+                                                             .text = as_buf_slice(&c->settings)});
+}
+
+void as_model_cache_send(const struct as_model_cache *c, struct as_str deployment, bool declared,
                          struct as_channel *dispatcher)
 {
     AS_LIST_EACH(n, &c->models)
     {
         const struct model *m = AS_LIST_ENTRY(n, struct model, node);
 
-        as_channel_send(dispatcher, &(struct as_ctl_message){.type = AS_CTL_KNOWN,
-                                                             .deployment = deployment,
-                                                             .replica = as_str_of(m->name),
-                                                             .text = as_buf_slice(&m->frames)});
+        send_model(m, as_buf_slice(&m->frames), deployment, declared, dispatcher);
     }
-    if (c->settings.n)
-        as_channel_send(dispatcher, &(struct as_ctl_message){.type = AS_CTL_KNOWN,
-                                                             .deployment = deployment,
-                                                             .number = c->whole && !c->full,
-                                                             .text = as_buf_slice(&c->settings)});
+    send_settings(c, deployment, declared, dispatcher);
+}
+
+static bool has_same(const struct as_model_cache *c, const struct model *m)
+{
+    const struct model *own = find_model(c, as_str_of(m->name), m->hash);
+
+    return own && as_str_eq(as_buf_slice(&own->frames), as_buf_slice(&m->frames));
+}
+
+void as_model_cache_send_changes(const struct as_model_cache *c,
+                                 const struct as_model_cache *former, struct as_str deployment,
+                                 struct as_channel *dispatcher)
+{
+    AS_LIST_EACH(n, &former->models)
+    {
+        const struct model *m = AS_LIST_ENTRY(n, struct model, node);
+
+        if (!has_same(c, m))
+            send_model(m, AS_STR(""), deployment, true, dispatcher);
+    }
+    AS_LIST_EACH(n, &c->models)
+    {
+        const struct model *m = AS_LIST_ENTRY(n, struct model, node);
+
+        if (!has_same(former, m))
+            send_model(m, as_buf_slice(&m->frames), deployment, true, dispatcher);
+    }
+    if (is_whole(c) != is_whole(former) ||
+        !as_str_eq(as_buf_slice(&c->settings), as_buf_slice(&former->settings)))
+        send_settings(c, deployment, true, dispatcher);
+}
+
+void as_model_cache_move(struct as_model_cache *c, struct as_model_cache *from)
+{
+    struct as_list *n;
+
+    as_model_cache_fini(c);
+    as_model_cache_init(c);
+    while ((n = as_list_pop(&from->models)))
+        as_list_push(&c->models, n);
+    c->settings = from->settings;
+    c->bytes = from->bytes;
+    c->whole = from->whole;
+    c->full = from->full;
+    as_model_cache_init(from);
 }
 
 void as_model_cache_save(const struct as_model_cache *c, As__Deployment *state)
@@ -121,7 +185,7 @@ void as_model_cache_save(const struct as_model_cache *c, As__Deployment *state)
         AS_REEXEC_APPEND(state, models, to);
     }
     state->settings = as_reexec_bytes(as_buf_slice(&c->settings));
-    state->whole = c->whole && !c->full;
+    state->whole = is_whole(c);
 }
 
 void as_model_cache_restore(struct as_model_cache *c, const As__Deployment *state, size_t room)

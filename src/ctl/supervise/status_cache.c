@@ -9,10 +9,12 @@ struct deployment { /* named "": the status of an application itself */
     char *name, *application; /* application "": not known yet */
     bool down;                /* every replica was given up */
     struct as_buf why, status;
-    as_ns since; /* of the status */
-    struct as_model_cache models;
-    bool has_target; /* `target` is known; not kept over an exec: the next controller sends it */
-    uint32_t target; /* its target number of replicas */
+    as_ns since;                          /* of the status */
+    struct as_model_cache models;         /* as its workers have registered them */
+    struct as_model_cache declared, next; /* by the controller; `next` is not complete yet */
+    bool is_outdated; /* it was declared by a former controller; see _end_declarations */
+    bool has_target;  /* `target` is known; not kept over an exec: the next controller sends it */
+    uint32_t target;  /* its target number of replicas */
 };
 
 static void send_down(struct as_channel *channel, const struct deployment *d)
@@ -57,6 +59,8 @@ static struct deployment *find_or_add_deployment(struct as_status_cache *s,
     d->name = as_str_dup(m->deployment);
     d->application = as_str_dup(m->type == AS_CTL_STATUS ? m->replica : AS_STR(""));
     as_model_cache_init(&d->models);
+    as_model_cache_init(&d->declared);
+    as_model_cache_init(&d->next);
     as_list_push(&s->deployments, &d->node);
     return d;
 }
@@ -65,7 +69,10 @@ static void free_deployment(struct as_status_cache *s, struct deployment *d)
 {
     as_list_remove(&d->node);
     s->model_bytes -= as_model_cache_bytes(&d->models);
+    s->declared_bytes -= as_model_cache_bytes(&d->declared);
     as_model_cache_fini(&d->models);
+    as_model_cache_fini(&d->declared);
+    as_model_cache_fini(&d->next);
     as_buf_fini(&d->why);
     as_buf_fini(&d->status);
     free(d->name);
@@ -108,9 +115,57 @@ static void set_model(struct as_status_cache *s, const struct as_ctl_message *m)
     s->model_bytes += as_model_cache_bytes(&d->models) - before;
 }
 
+/* Replaces what is declared of d by d->next. A dispatcher of an earlier version does not know what
+ * that is: the next one is told. */
+static void replace_declared(struct as_status_cache *s, struct deployment *d,
+                             struct as_channel *dispatcher)
+{
+    if (dispatcher && as_channel_format(dispatcher) == AS_CTL_FORMAT &&
+        !as_model_cache_has_models(&d->models))
+        as_model_cache_send_changes(&d->next, &d->declared, as_str_of(d->name), dispatcher);
+    s->declared_bytes += as_model_cache_bytes(&d->next) - as_model_cache_bytes(&d->declared);
+    as_model_cache_move(&d->declared, &d->next);
+    d->is_outdated = false;
+}
+
+static void declare(struct as_status_cache *s, const struct as_ctl_message *m,
+                    struct as_channel *dispatcher)
+{
+    struct deployment *d = find_or_add_deployment(s, m);
+
+    as_model_cache_set(&d->next, m,
+                       AS_CTL_DECLARED_MAX -
+                           (s->declared_bytes - as_model_cache_bytes(&d->declared)));
+    if (!m->replica.n)
+        replace_declared(s, d, dispatcher);
+}
+
+void as_status_cache_begin_declarations(struct as_status_cache *s)
+{
+    AS_LIST_EACH(n, &s->deployments)
+    {
+        struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
+
+        as_model_cache_fini(&d->next);
+        as_model_cache_init(&d->next);
+        d->is_outdated = as_model_cache_bytes(&d->declared) > 0;
+    }
+}
+
+void as_status_cache_end_declarations(struct as_status_cache *s, struct as_channel *dispatcher)
+{
+    AS_LIST_EACH(n, &s->deployments)
+    {
+        struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
+
+        if (d->is_outdated)
+            replace_declared(s, d, dispatcher);
+    }
+}
+
 void as_status_cache_init(struct as_status_cache *s)
 {
-    s->model_bytes = 0;
+    s->model_bytes = s->declared_bytes = 0;
     as_list_init(&s->deployments);
 }
 
@@ -140,6 +195,8 @@ void as_status_cache_update(struct as_status_cache *s, const struct as_ctl_messa
         set_status(s, m, dispatcher);
     else if (m->type == AS_CTL_MODEL)
         set_model(s, m);
+    else if (m->type == AS_CTL_DECLARE)
+        declare(s, m, dispatcher);
     else
         set_down(s, m, dispatcher);
 }
@@ -166,7 +223,10 @@ void as_status_cache_send_all(const struct as_status_cache *s, struct as_channel
             send_down(channel, d);
         if (d->status.n)
             send_status(channel, d);
-        as_model_cache_send(&d->models, as_str_of(d->name), channel);
+        if (as_model_cache_has_models(&d->models) || !as_model_cache_bytes(&d->declared))
+            as_model_cache_send(&d->models, as_str_of(d->name), false, channel);
+        else
+            as_model_cache_send(&d->declared, as_str_of(d->name), true, channel);
     }
 }
 
@@ -191,6 +251,10 @@ void as_status_cache_save(const struct as_status_cache *s, As__Supervisor *state
         m->status = as_reexec_bytes(as_buf_slice(&d->status));
         m->since = d->since;
         as_model_cache_save(&d->models, m);
+        if (as_model_cache_bytes(&d->declared)) {
+            m->declared = as_reexec_new(&as__deployment__descriptor);
+            as_model_cache_save(&d->declared, m->declared);
+        }
         AS_REEXEC_APPEND(state, deployments, m);
     }
 }
@@ -210,5 +274,9 @@ void as_status_cache_restore(struct as_status_cache *s, const As__Supervisor *st
         d->since = m->since;
         as_model_cache_restore(&d->models, m, AS_MODEL_CACHE_MAX - s->model_bytes);
         s->model_bytes += as_model_cache_bytes(&d->models);
+        if (m->declared)
+            as_model_cache_restore(&d->declared, m->declared,
+                                   AS_CTL_DECLARED_MAX - s->declared_bytes);
+        s->declared_bytes += as_model_cache_bytes(&d->declared);
     }
 }

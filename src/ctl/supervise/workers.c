@@ -327,6 +327,7 @@ void as_workers_handle(struct as_workers *all, const struct as_ctl_message *m)
     case AS_CTL_UP:
     case AS_CTL_STATUS:
     case AS_CTL_DELETE:
+    case AS_CTL_DECLARE:
         as_status_cache_update(&all->status_cache, m, all->dispatcher);
         break;
     case AS_CTL_MODEL: /* may come behind DELETE: then nothing would ever remove it */
@@ -409,6 +410,7 @@ bool as_workers_accepts(const struct as_workers *all, const struct as_ctl_messag
 
 void as_workers_controller_ready(struct as_workers *all)
 {
+    as_status_cache_end_declarations(&all->status_cache, all->dispatcher);
     if (all->controller_ready)
         return;
     all->controller_ready = true;
@@ -420,6 +422,7 @@ void as_workers_set_controller(struct as_workers *all, struct as_channel *channe
     all->controller = channel;
     if (!channel)
         return;
+    as_status_cache_begin_declarations(&all->status_cache);
     AS_LIST_EACH_ENTRY(w, struct as_workers_row, node, &all->workers) {
         struct as_ctl_message m = make_message(w, AS_CTL_RUNS);
 

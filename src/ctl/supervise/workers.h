@@ -56,8 +56,9 @@ void as_workers_controller_ready(struct as_workers *all);
 /* A new controller: it is sent RUNS, and EXITED, for every replica. NULL: it has died. */
 void as_workers_set_controller(struct as_workers *all, struct as_channel *channel);
 
-/* SPAWN, SIGNAL, NOTE, PLACE, REMOVE, DOWN, UP, STATUS, DELETE of the controller; READY, GONE,
- * MODEL of the dispatcher; KILL of both. Messages about a process that has ended are ignored. */
+/* SPAWN, SIGNAL, NOTE, PLACE, REMOVE, DOWN, UP, STATUS, DELETE, DECLARE of the controller; READY,
+ * GONE, MODEL of the dispatcher; KILL of both. Messages about a process that has ended are ignored.
+ */
 void as_workers_handle(struct as_workers *all, const struct as_ctl_message *m);
 
 /* Sends `signal` to every worker now and SIGKILL after `timeout`; a second call may shorten the

@@ -279,13 +279,20 @@ void as_fleet_update_ready(struct as_fleet_deployment *d)
     as_fleet_republish(d->fleet);
 }
 
+void as_fleet_set_known(struct as_fleet_deployment *d, bool known)
+{
+    if (as_fleet_flag(&d->registered) == known)
+        return;
+    as_fleet_set_flag(&d->registered, known);
+    as_fleet_republish(d->fleet);
+}
+
 void as_fleet_set_registered(struct as_fleet_deployment *d)
 {
-    if (as_fleet_flag(&d->registered) || d->deleted)
+    if (d->deleted)
         return;
-    as_fleet_set_flag(&d->registered, true);
     as_fleet_set_flag(&d->late, false);
-    as_fleet_republish(d->fleet);
+    as_fleet_set_known(d, true);
 }
 
 void as_fleet_report_ready(struct as_upstream *u)
@@ -327,10 +334,10 @@ struct as_fleet_process *as_fleet_find_process(struct as_fleet *f, struct as_str
 
 void as_fleet_expect_deployment(struct as_fleet *f, struct as_str deployment)
 {
-    bool is_new = !as_fleet_find_deployment(f, deployment);
     struct as_fleet_deployment *d = as_fleet_get_deployment(f, deployment);
 
-    if (d && is_new) /* at the start of the server all are announced before it accepts workers */
+    if (d && !as_fleet_flag(&d->expected)) /* at the start of the server all are announced before it
+                                              accepts workers */
         as_fleet_set_flag(&d->late, as_fleet_flag(&f->accepting));
     /* a deleted deployment is announced until its last process is gone; only as_fleet_add_process
      * brings it back */

@@ -69,6 +69,7 @@ struct as_fleet_record {
     struct as_str model;  /* "NAME:VERSION"; empty: `frames` are the settings */
     struct as_str frames; /* REGISTER, or OPTIONS and TRAFFIC; empty: no worker has the model now */
     bool whole;           /* settings: every model that it has now was recorded */
+    bool declared; /* for as_fleet_restore: by its code, and no worker has registered it yet */
 };
 
 /* Callbacks to the owner of the fleet, on the dispatch loop. */
@@ -124,8 +125,10 @@ void as_fleet_set_join_token(struct as_fleet *f, struct as_str token);
  * that its workers have are still answered. gone: none of its processes is left, so it may be
  * removed. as_fleet_add_process brings it back. */
 void as_fleet_delete_deployment(struct as_fleet *f, struct as_str deployment, bool gone);
-/* Takes over what on_record has told of a former dispatcher: the models are known, and wait for
- * replicas. What a worker registers itself counts more. 0; AS_EPROTO, or an error of the
+/* Takes over what on_record has told of a former dispatcher, or what code declares: the models are
+ * known, and wait for replicas. What a worker registers itself counts more; what is declared does
+ * not count for a deployment whose workers have registered, or that is deleted. Without frames: the
+ * model is not declared any more. 0; AS_EPROTO, or an error of the
  * registration, with the reason in *ret_why. */
 int as_fleet_restore(struct as_fleet *f, const struct as_fleet_record *r, const char **ret_why);
 /* down: no replica will come (again), so its requests are refused. */

@@ -263,8 +263,9 @@ static void confirm_model(struct as_fleet_deployment *d, const struct as_frame_r
     as_fleet_drop_model(d, (uint32_t)(known - d->models));
 }
 
+/* declared: by a record or by code. awaited: by code alone. */
 static int register_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
-                          bool declared, uint32_t *ret_target, const char **ret_why)
+                          bool declared, bool awaited, uint32_t *ret_target, const char **ret_why)
 {
     struct as_fleet *f = d->fleet;
     struct as_batch_conf batching = batching_of(r);
@@ -274,6 +275,10 @@ static int register_model(struct as_fleet_deployment *d, const struct as_frame_r
     uint32_t place = known ? (uint32_t)(known - d->models) : choose_place(d);
     int err;
 
+    /* core refuses requests for a removed model until a replica has it, which none has: it is new
+     */
+    if (known && known->gone && declared && as_deployment_is_unused(d->core, place))
+        known = NULL;
     *ret_why = "";
     if (place == AS_DEPLOYMENT_MODELS_MAX) {
         *ret_why = "the deployment has as many models as it can have";
@@ -282,6 +287,7 @@ static int register_model(struct as_fleet_deployment *d, const struct as_frame_r
     m.index = known                 ? known->index
               : place < d->n_models ? d->models[place].index + AS_DEPLOYMENT_MODELS_MAX
                                     : place;
+    m.awaited = awaited;
     err = ensure_core(d, r, ret_why);
     if (err)
         return err;
@@ -295,6 +301,7 @@ static int register_model(struct as_fleet_deployment *d, const struct as_frame_r
     else
         known->gone = false;
     d->models[place].declared = declared;
+    d->models[place].awaited = d->models[place].awaited || awaited;
     if (d->deleted)
         as_registry_unref(g);
     else
@@ -306,28 +313,37 @@ static int register_model(struct as_fleet_deployment *d, const struct as_frame_r
 int as_fleet_register_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
                             uint32_t *ret_target, const char **ret_why)
 {
+    struct as_fleet *f = d->fleet;
+    struct as_fleet_model *m;
     int err;
 
     confirm_model(d, r);
-    err = register_model(d, r, false, ret_target, ret_why);
-    if (!err)
-        d->declared = false;
-    return err;
+    err = register_model(d, r, false, false, ret_target, ret_why);
+    if (err)
+        return err;
+    d->declared = false;
+    m = &d->models[*ret_target];
+    if (m->awaited) {
+        m->awaited = false;
+        as_fleet_publish(f, as_registry_set_served(f->registry, d->number, m->index));
+    }
+    return 0;
 }
 
 int as_fleet_declare_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
-                           const char **ret_why)
+                           bool recorded, const char **ret_why)
 {
     struct as_batch_conf batching = batching_of(r);
+    const struct as_fleet_model *known = find_model(d, r, &batching);
     uint32_t target;
     int err;
 
-    if (find_model(d, r, &batching))
+    if (known && !known->gone)
         return 0;
     d->declared = d->declared || !d->core;
-    err = register_model(d, r, true, &target, ret_why);
+    err = register_model(d, r, true, !recorded, &target, ret_why);
     if (!err)
-        d->models[target].recorded = true;
+        d->models[target].recorded = recorded;
     return err;
 }
 

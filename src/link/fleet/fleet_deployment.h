@@ -32,10 +32,11 @@ struct as_fleet_model {
     struct as_batch_conf batching;
     as_ns unserved_since; /* since when no worker that stays serves it; AS_NEVER: one does; 0: its
                            * last worker was asked to end */
-    bool declared;        /* known from a record: no worker has registered it here yet */
-    bool recorded;        /* on_record has told it, and the owner keeps it */
-    bool gone;            /* removed from the registry: its place may be used again … */
-    uint64_t order;       /* … in the order in which models were removed */
+    bool declared;  /* known from a record or from code: no worker has registered it here yet */
+    bool awaited;   /* … and no former dispatcher has had one, as far as is known */
+    bool recorded;  /* on_record has told it, and the owner keeps it */
+    bool gone;      /* removed from the registry: its place may be used again … */
+    uint64_t order; /* … in the order in which models were removed */
     struct as_model_stat stat;
 };
 
@@ -184,9 +185,10 @@ struct as_fleet_deployment *as_fleet_get_deployment(struct as_fleet *f, struct a
  * reason in *ret_why. */
 int as_fleet_register_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
                             uint32_t *ret_target, const char **ret_why);
-/* The same for a model that a record names: nothing happens if a worker has registered it. */
+/* The same for a model that a record names: nothing happens if a worker has registered it.
+ * recorded: the owner keeps it as a worker's. */
 int as_fleet_declare_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
-                           const char **ret_why);
+                           bool recorded, const char **ret_why);
 /* Gives the snapshot to every client loop if it is a new one; takes over the reference. */
 void as_fleet_publish(struct as_fleet *f, struct as_registry *g);
 /* Gives out the same snapshot again, since readiness or models_pending has changed. */
@@ -203,8 +205,11 @@ void as_fleet_update_ready(struct as_fleet_deployment *d);
  * grace time has passed since one served that may come back, else at the end of this turn. */
 void as_fleet_add_upstream(struct as_fleet_deployment *d);
 void as_fleet_remove_upstream(struct as_fleet_deployment *d, as_ns since);
-/* From now on its models are known to clients. */
+/* A worker of it serves: from now on its models are known to clients, and the server is not ready
+ * without it. */
 void as_fleet_set_registered(struct as_fleet_deployment *d);
+/* Whether its models are known; one that it does not have is unknown then. */
+void as_fleet_set_known(struct as_fleet_deployment *d, bool known);
 /* Removes a deployment that nobody serves; its place is free then. Not to be called from a callback
  * of core. */
 void as_fleet_remove_deployment(struct as_fleet_deployment *d);

@@ -14,7 +14,7 @@ static bool report(const struct as_fleet_deployment *d, struct as_str model, str
                    bool whole)
 {
     const struct as_fleet *f = d->fleet;
-    const struct as_fleet_record r = {as_str_of(d->name), model, frames, whole};
+    const struct as_fleet_record r = {as_str_of(d->name), model, frames, whole, false};
 
     return f->ops.on_record && f->ops.on_record(f->ctx, &r);
 }
@@ -87,7 +87,7 @@ void as_fleet_record_settings(struct as_fleet_deployment *d)
     struct as_outq q;
     struct as_buf now;
 
-    if (!as_fleet_flag(&d->expected) || !as_fleet_flag(&d->registered) || d->deleted)
+    if (!as_fleet_flag(&d->expected) || !as_fleet_flag(&d->registered) || d->deleted || d->declared)
         return;
     as_outq_init(&q);
     as_buf_init(&now);
@@ -113,7 +113,20 @@ void as_fleet_forget_records(struct as_fleet_deployment *d)
 
 /* --- taking over --- */
 
-static int restore_model(struct as_fleet_deployment *d, const struct as_frame *frame,
+/* Nobody has registered it, and nobody is going to. */
+static void withdraw_model(struct as_fleet_deployment *d, struct as_str model)
+{
+    for (uint32_t i = 0; i < d->n_models; i++) {
+        const struct as_fleet_model *m = &d->models[i];
+        char *name = as_str_format("%s:%s", m->name, m->version);
+
+        if (m->declared && !m->gone && as_str_eq(as_str_of(name), model))
+            as_fleet_drop_model(d, i);
+        free(name);
+    }
+}
+
+static int restore_model(struct as_fleet_deployment *d, const struct as_frame *frame, bool recorded,
                          const char **ret_why)
 {
     struct as_frame_register r;
@@ -123,7 +136,7 @@ static int restore_model(struct as_fleet_deployment *d, const struct as_frame *f
     as_arena_init(&a, NULL, 0);
     err = as_frame_get_register(frame, &a, &r, ret_why);
     if (!err)
-        err = as_fleet_declare_model(d, &r, ret_why);
+        err = as_fleet_declare_model(d, &r, recorded, ret_why);
     as_arena_fini(&a);
     return err;
 }
@@ -158,13 +171,13 @@ static int restore_traffic(struct as_fleet_deployment *d, const struct as_frame 
 }
 
 /* A frame of another type is of a later version. */
-static int restore_frame(struct as_fleet_deployment *d, const struct as_frame *frame,
+static int restore_frame(struct as_fleet_deployment *d, const struct as_frame *frame, bool recorded,
                          const char **ret_why)
 {
     *ret_why = "malformed OPTIONS or TRAFFIC";
     switch (frame->type) {
     case AS_FRAME_REGISTER:
-        return restore_model(d, frame, ret_why);
+        return restore_model(d, frame, recorded, ret_why);
     case AS_FRAME_OPTIONS:
         return restore_options(d, frame);
     case AS_FRAME_TRAFFIC:
@@ -174,33 +187,51 @@ static int restore_frame(struct as_fleet_deployment *d, const struct as_frame *f
     }
 }
 
-int as_fleet_restore(struct as_fleet *f, const struct as_fleet_record *r, const char **ret_why)
+static int restore_frames(struct as_fleet_deployment *d, const struct as_fleet_record *r,
+                          const char **ret_why)
 {
-    struct as_fleet_deployment *d = as_fleet_get_deployment(f, r->deployment);
     uint64_t *copy = as_xalloc(r->frames.n + sizeof(*copy)); /* frames are aligned */
     struct as_frame frame;
     size_t at = 0;
     int64_t n;
-    int err = d ? 0 : AS_EFULL;
+    int err = 0;
 
-    *ret_why = "the server has as many deployments as it can have";
     if (r->frames.n)
         memcpy(copy, r->frames.p, r->frames.n);
     while (!err && at < r->frames.n) {
         n = as_frame_next((const uint8_t *)copy + at, r->frames.n - at, &frame);
         *ret_why = "it is no sequence of frames";
-        err = n <= 0 ? AS_EPROTO : restore_frame(d, &frame, ret_why);
+        err = n <= 0 ? AS_EPROTO : restore_frame(d, &frame, !r->declared, ret_why);
         at += n > 0 ? (size_t)n : 0;
     }
     free(copy);
-    if (err && d)
-        d->incomplete = true;
-    if (err)
+    return err;
+}
+
+int as_fleet_restore(struct as_fleet *f, const struct as_fleet_record *r, const char **ret_why)
+{
+    struct as_fleet_deployment *d = as_fleet_get_deployment(f, r->deployment);
+    int err;
+
+    *ret_why = "the server has as many deployments as it can have";
+    if (!d)
+        return AS_EFULL;
+    if (r->declared && (d->deleted || (d->core && !d->declared)))
+        return 0;
+    if (r->model.n && !r->frames.n) {
+        withdraw_model(d, r->model);
+        return 0;
+    }
+    err = restore_frames(d, r, ret_why);
+    d->incomplete = d->incomplete || (err && !r->declared);
+    if (err || r->model.n)
         return err;
-    if (!r->model.n && r->whole && !d->incomplete) {
+    if (r->declared) { /* its first worker tells the owner of them */
+        as_fleet_set_known(d, r->whole);
+    } else if (r->whole && !d->incomplete) {
         as_buf_drop(&d->settings, d->settings.n);
         as_buf_add(&d->settings, r->frames.p, r->frames.n);
-        as_fleet_set_registered(d);
+        as_fleet_set_known(d, true);
     }
     return 0;
 }

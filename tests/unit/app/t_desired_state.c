@@ -42,6 +42,35 @@ static void put(const char *text)
     assert_int_equal(as_desired_state_add(&d, &change, as_str_of(text), &err), 0);
 }
 
+static void add(struct as_declared *models, const char *deployment, const char *frame)
+{
+    as_declared_add_model(models, as_str_of(deployment), AS_STR("m:1"), as_str_of(frame));
+}
+
+/* As a deploy whose code was described. */
+static void put_described(const char *text, const char *main_frame, const char *side_frame)
+{
+    struct as_declared models = {0};
+    struct as_desired_state_change change = {.cause = AS_STR("deploy"), .models = &models};
+
+    add(&models, "main", main_frame);
+    add(&models, "side", side_frame);
+    assert_int_equal(as_desired_state_add(&d, &change, as_str_of(text), &err), 0);
+    as_declared_fini(&models);
+}
+
+static void check_models(const char *main_frame, const char *side_frame)
+{
+    const char *want[] = {main_frame, side_frame}, *name[] = {"main", "side"};
+
+    for (size_t i = 0; i < AS_COUNT(want); i++) {
+        const struct as_declared_deployment *now = as_declared_find(&d.models, as_str_of(name[i]));
+
+        assert_true(!now == !want[i]);
+        assert_true(!now || as_str_eq(as_buf_slice(&now->models[0].frame), as_str_of(want[i])));
+    }
+}
+
 static void scale(const char *deployment, int64_t n)
 {
     struct as_desired_state_change change = {
@@ -144,7 +173,8 @@ static void an_older_generation_keeps_its_scales(void **state AS_UNUSED)
 
 static void back(uint64_t generation, bool whole, int64_t replicas)
 {
-    struct as_desired_state_change change = {.cause = AS_STR("back")};
+    struct as_declared models = {0};
+    struct as_desired_state_change change = {.cause = AS_STR("back"), .models = &models};
     struct as_buf text = {0};
 
     if (whole) {
@@ -154,8 +184,40 @@ static void back(uint64_t generation, bool whole, int64_t replicas)
     assert_int_equal(as_desired_state_write_rollback(&d, AS_STR("shop"), AS_STR("main"), generation,
                                                      whole, &text, &err),
                      0);
+    assert_int_equal(as_desired_state_models_with(&d, generation, AS_STR("shop"), &models, &err),
+                     0);
     assert_int_equal(as_desired_state_add(&d, &change, as_buf_slice(&text), &err), 0);
+    as_declared_fini(&models);
     as_buf_fini(&text);
+}
+
+static void models_are_kept_with_the_generation(void **state AS_UNUSED)
+{
+    put_described(FILE_OF(MAIN(", version: a"), SIDE("")), "main a", "side a");
+    check_models("main a", "side a");
+    scale("main", 4);
+    check_models("main a", "side a");
+    open_again();
+    check_models("main a", "side a");
+    put_described(FILE_OF(MAIN(", version: b"), SIDE(", version: b")), "main b", "side b");
+    open_again();
+    check_models("main b", "side b");
+    back(1, false, 0); /* of main alone */
+    check_models("main a", "side b");
+    open_again();
+    check_models("main a", "side b");
+    put("{applications: [" SIDE("") "]}"); /* one is deleted */
+    check_models(NULL, "side b");
+}
+
+/* Then they are not known, instead of being those of another version. */
+static void a_generation_of_an_earlier_release_has_no_models(void **state AS_UNUSED)
+{
+    put(FILE_OF(MAIN(", version: a"), SIDE("")));
+    check_models(NULL, NULL);
+    put_described(FILE_OF(MAIN(", version: b"), SIDE("")), "main b", "side b");
+    back(1, true, 2);
+    check_models(NULL, "side b");
 }
 
 /* Both numbers stay as they are; only the version goes back. */
@@ -220,20 +282,27 @@ static void a_store_of_an_older_release_means_the_same(void **state AS_UNUSED)
 static void run_creates_the_store_with_the_first_change(void **state AS_UNUSED)
 {
     static const char text[] = FILE_OF(MAIN(""), SIDE(""));
-
+    struct as_declared code = {0};
     char command[128];
+
+    add(&code, "main", "main a");
 
     as_desired_state_close(&d);
     snprintf(command, sizeof(command), "rm %s/*", folder);
     assert_int_equal(system(command), 0);
-    assert_int_equal(as_desired_state_open_initial(&d, folder, 5, AS_STR(text), NULL, &err), 0);
+    assert_int_equal(as_desired_state_open_initial(&d, folder, 5, AS_STR(text), &code, NULL, &err),
+                     0);
     assert_null(d.store);
+    check_models("main a", NULL);
     assert_int_equal(as_desired_state_scale_of(&d, 1, AS_STR("main")), AS_DESIRED_STATE_UNSCALED);
     scale("main", 3);
     assert_int_equal(d.generation, 2);
     as_desired_state_close(&d);
-    assert_int_equal(as_desired_state_open_initial(&d, folder, 5, AS_STR(text), NULL, &err), 0);
+    as_declared_fini(&code);
+    assert_int_equal(as_desired_state_open_initial(&d, folder, 5, AS_STR(text), &code, NULL, &err),
+                     0);
     assert_int_equal(scaled("main"), 3);
+    check_models("main a", NULL); /* of generation 1 */
 }
 
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
@@ -247,6 +316,8 @@ int main(void)
         IN_FOLDER(a_scale_follows_its_deployment_to_another_application),
         IN_FOLDER(each_deployment_has_its_own_scale),
         IN_FOLDER(an_older_generation_keeps_its_scales),
+        IN_FOLDER(models_are_kept_with_the_generation),
+        IN_FOLDER(a_generation_of_an_earlier_release_has_no_models),
         IN_FOLDER(a_rollback_by_request_keeps_the_numbers),
         IN_FOLDER(a_failed_update_restores_the_earlier_number),
         IN_FOLDER(a_store_of_an_older_release_means_the_same),

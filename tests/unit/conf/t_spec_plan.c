@@ -4,6 +4,7 @@
 #include "conf/spec_plan.h"
 
 #include "spec_case.h"
+#include "wire/frame/frame.h"
 
 static const struct as_plan_policy server = {
     .restart = {.base = AS_MS, .max = AS_SEC, .healthy = AS_SEC, .give_up = 5},
@@ -141,6 +142,59 @@ static void changes_have_user_config_only_on_request(void **state AS_UNUSED)
     check_changes(DEPLOYMENT("version: x"), true, RANKS "\"user_config\":null,\"options\":{}}");
 }
 
+/* The frames as the dispatcher reads them. */
+static void read_settings(const char *text, bool debugging, struct as_frame_options *ret_o,
+                          struct as_frame_traffic *ret_t, char fallback[16])
+{
+    struct as_spec *s = parse(text);
+    struct as_buf b = {0};
+    struct as_frame f;
+    int64_t n;
+
+    as_spec_put_settings(deployment_of(s, 0, 0), debugging, &b);
+    n = as_frame_next(b.p, b.n, &f);
+    assert_true(n > 0 && f.type == AS_FRAME_OPTIONS);
+    assert_int_equal(as_frame_get_options(&f, ret_o), 0);
+    assert_int_equal(as_frame_next(b.p + n, b.n - (size_t)n, &f), (int64_t)b.n - n);
+    assert_int_equal(f.type, AS_FRAME_TRAFFIC);
+    assert_int_equal(as_frame_get_traffic(&f, ret_t), 0);
+    snprintf(fallback, 16, "%.*s", AS_STR_FMT(ret_t->fallback));
+    as_buf_fini(&b);
+    as_spec_free(s);
+}
+
+static void settings_are_as_a_worker_says_them(void **state AS_UNUSED)
+{
+    struct as_frame_options o;
+    struct as_frame_traffic t;
+    char fallback[16];
+
+    read_settings(DEPLOYMENT("version: x"), false, &o, &t, fallback);
+    assert_int_equal(o.has, 0);
+    assert_true(!t.flags && !t.canary && !t.mirror && !fallback[0]);
+    read_settings(DEPLOYMENT("request_timeout_s: 2.5, idempotent: false, max_queued_requests: -1, "
+                             "canary_percent: 0.5, mirror_percent: 100, fallback: other"),
+                  false, &o, &t, fallback);
+    assert_int_equal(o.has, 1u << AS_FRAME_OPT_REQUEST_TIMEOUT | 1u << AS_FRAME_OPT_IDEMPOTENT |
+                                1u << AS_FRAME_OPT_MAX_QUEUED);
+    assert_int_equal(o.value[AS_FRAME_OPT_REQUEST_TIMEOUT], 2500 * AS_MS);
+    assert_int_equal(o.value[AS_FRAME_OPT_IDEMPOTENT], 0);
+    assert_true(o.value[AS_FRAME_OPT_MAX_QUEUED] == AS_FRAME_QUEUED_ANY);
+    assert_int_equal(t.flags, AS_FRAME_CANARY);
+    assert_int_equal(t.canary, 500);
+    assert_int_equal(t.mirror, AS_FRAME_SHARE);
+    assert_string_equal(fallback, "other");
+    read_settings(DEPLOYMENT("request_timeout_s: 0, canary_percent: 0, idempotent: true"), false,
+                  &o, &t, fallback);
+    assert_int_equal(o.value[AS_FRAME_OPT_REQUEST_TIMEOUT], 0); /* none, whatever the server has */
+    assert_int_equal(o.value[AS_FRAME_OPT_IDEMPOTENT], 1);
+    assert_int_equal(t.flags, AS_FRAME_CANARY);
+    read_settings(DEPLOYMENT("request_timeout_s: 2, max_queued_requests: 7"), true, &o, &t,
+                  fallback);
+    assert_int_equal(o.has, 1u << AS_FRAME_OPT_MAX_QUEUED);
+    assert_int_equal(o.value[AS_FRAME_OPT_MAX_QUEUED], 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +203,7 @@ int main(void)
         cmocka_unit_test(classes_become_hashes),
         cmocka_unit_test(the_context_has_names_and_options),
         cmocka_unit_test(changes_have_user_config_only_on_request),
+        cmocka_unit_test(settings_are_as_a_worker_says_them),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
 

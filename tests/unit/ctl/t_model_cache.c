@@ -85,6 +85,30 @@ static void it_comes_over_an_exec(void **state AS_UNUSED)
     as_model_cache_fini(&next);
 }
 
+static void it_moves(void **state AS_UNUSED)
+{
+    struct as_model_cache c, from;
+    size_t bytes;
+
+    as_model_cache_init(&c);
+    as_model_cache_init(&from);
+    set(&c, "old:1", 100);
+    set(&from, "a:1", 100);
+    set(&from, "b:1", 100);
+    set(&from, "", 50);
+    bytes = as_model_cache_bytes(&from);
+    as_model_cache_move(&c, &from);
+    assert_int_equal(as_model_cache_bytes(&c), bytes);
+    assert_true(as_model_cache_has_models(&c) && c.whole);
+    assert_int_equal(as_model_cache_bytes(&from), 0);
+    assert_false(as_model_cache_has_models(&from) || from.whole);
+    set(&c, "a:1", 0);
+    set(&c, "b:1", 0);
+    assert_false(as_model_cache_has_models(&c));
+    as_model_cache_fini(&from);
+    as_model_cache_fini(&c);
+}
+
 /* As a version leaves it that did not have this. */
 static void without_a_state_nothing_is_whole(void **state AS_UNUSED)
 {
@@ -105,6 +129,7 @@ int main(void)
         cmocka_unit_test(a_model_is_stored_once),
         cmocka_unit_test(what_has_no_room_is_not_stored),
         cmocka_unit_test(it_comes_over_an_exec),
+        cmocka_unit_test(it_moves),
         cmocka_unit_test(without_a_state_nothing_is_whole),
     };
 

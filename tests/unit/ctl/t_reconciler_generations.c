@@ -278,6 +278,39 @@ static void a_scaled_number_overrides_num_replicas(void **state AS_UNUSED)
     close_world(w);
 }
 
+static void models_are_declared_as_far_as_there_is_room(void **state AS_UNUSED)
+{
+    static char frame[AS_CTL_TEXT_MAX + 1] = "frame";
+    struct world *w = open_spec(SHOP("version: one"));
+
+    for (uint32_t missing = 0; missing <= 1; missing++) {
+        size_t room = 2 * (AS_CTL_DECLARED_ROW + 3 + 5) + 7 - missing;
+        struct as_declared models = {0};
+
+        as_declared_add_model(&models, AS_STR("echo"), AS_STR("m:0"), AS_STR("frame"));
+        as_declared_add_model(&models, AS_STR("echo"), AS_STR("m:1"), AS_STR("frame"));
+        w->number = 9;
+        clear_messages(w);
+        as_reconciler_declare(w->reconciler, &models.deployments[0], AS_STR("options"), &room);
+        assert_string_equal(messages(w), missing ? "DECLARE m:0;DECLARE ;"
+                                                 : "DECLARE m:0;DECLARE m:1;DECLARE ;");
+        assert_int_equal(w->number, missing ? 9 : 1); /* 1: these are all */
+        as_declared_fini(&models);
+    }
+    for (uint32_t more = 0; more <= 1; more++) {
+        size_t room = AS_CTL_DECLARED_MAX;
+        struct as_declared models = {0};
+
+        as_declared_add_model(&models, AS_STR("echo"), AS_STR("m:0"),
+                              (struct as_str){frame, AS_CTL_TEXT_MAX + more});
+        clear_messages(w);
+        as_reconciler_declare(w->reconciler, &models.deployments[0], AS_STR("options"), &room);
+        assert_string_equal(messages(w), more ? "DECLARE ;" : "DECLARE m:0;DECLARE ;");
+        as_declared_fini(&models);
+    }
+    close_world(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +324,7 @@ int main(void)
         cmocka_unit_test(a_start_waits_for_used_devices),
         cmocka_unit_test(a_replica_that_died_keeps_its_devices),
         cmocka_unit_test(a_scaled_number_overrides_num_replicas),
+        cmocka_unit_test(models_are_declared_as_far_as_there_is_room),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,6 +58,8 @@ static struct {
     uint64_t id;                            /* of the last answer … */
     int err;
     uint32_t records;
+    bool declared;          /* what is restored is from code … */
+    const char *deployment; /* … and of this one; NULL: "app" */
     bool refuse_records;    /* as an owner that cannot keep them */
     struct as_buf recorded; /* "MODEL type … ;" of each record, with the types of its frames */
     struct as_buf frames;   /* of the last record */

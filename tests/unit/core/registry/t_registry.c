@@ -171,6 +171,34 @@ static void test_the_default_version(void **state AS_UNUSED)
     }
 }
 
+/* Requests do not wait for it while another version serves them. */
+static void test_a_version_that_no_worker_served_yet_is_not_the_default(void **state AS_UNUSED)
+{
+    struct as_registry *g = as_registry_new(), *next;
+    struct as_model first = model("m", "1", 0), second = model("m", "2", 0);
+
+    second.awaited = true;
+    second.deployment = 7;
+    second.index = 3;
+    add(&g, second, NULL);
+    assert_string_equal(version_of(g, "m", ""), "2"); /* the only version */
+    first.traffic.is_canary = true;
+    add(&g, first, NULL);
+    assert_string_equal(version_of(g, "m", ""), "1");
+    assert_string_equal(version_of(g, "m", "2"), "2");
+    next = as_registry_set_served(g, 7, 2);
+    assert_ptr_equal(next, g);
+    as_registry_unref(next);
+    next = as_registry_set_served(g, 7, 3);
+    assert_string_equal(version_of(next, "m", ""), "2");
+    assert_string_equal(version_of(g, "m", ""), "1"); /* snapshots do not change */
+    as_registry_unref(g);
+    g = as_registry_set_served(next, 7, 3);
+    assert_ptr_equal(next, g);
+    as_registry_unref(g);
+    as_registry_unref(next);
+}
+
 static void test_versions_are_listed_in_natural_order(void **state AS_UNUSED)
 {
     struct as_registry *g = as_registry_new();
@@ -419,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_finding),
         cmocka_unit_test(test_the_default_version),
+        cmocka_unit_test(test_a_version_that_no_worker_served_yet_is_not_the_default),
         cmocka_unit_test(test_versions_are_listed_in_natural_order),
         cmocka_unit_test(test_everything_is_copied),
         cmocka_unit_test(test_the_same_again_gives_the_same_snapshot),

@@ -22,10 +22,11 @@ static int restore(const char *model, struct as_outq *q, bool whole)
 
     as_buf_init(&frames);
     as_outq_peek(q, &frames);
-    err = as_fleet_restore(
-        w.fleet,
-        &(struct as_fleet_record){AS_STR("app"), as_str_of(model), as_buf_slice(&frames), whole},
-        &why);
+    err = as_fleet_restore(w.fleet,
+                           &(struct as_fleet_record){as_str_of(w.deployment ? w.deployment : "app"),
+                                                     as_str_of(model), as_buf_slice(&frames), whole,
+                                                     w.declared},
+                           &why);
     assert_true(!err || why[0]);
     as_buf_fini(&frames);
     as_outq_fini(q);
@@ -115,6 +116,7 @@ static void a_restored_model_waits_for_a_replica(void **state AS_UNUSED)
     as_fleet_republish(w.fleet);
     assert_false(w.client.models_pending); /* what is not known does not exist */
     assert_non_null(known("m"));
+    assert_false(known("m")->awaited); /* the default version is as it was */
     assert_false(as_fleet_deployment_ready(w.fleet, known("m")->deployment));
     assert_false(as_fleet_ready(w.fleet));
     q = submit();
@@ -249,7 +251,7 @@ static void what_is_told_can_be_restored(void **state AS_UNUSED)
     begin_anew();
     assert_int_equal(as_fleet_restore(w.fleet,
                                       &(struct as_fleet_record){AS_STR("app"), AS_STR(""),
-                                                                as_buf_slice(&frames), true},
+                                                                as_buf_slice(&frames), true, false},
                                       &why),
                      0);
     assert_int_equal(known("m")->traffic.mirror, 7);
@@ -311,6 +313,145 @@ static void a_replica_of_a_deleted_deployment_brings_nothing_back(void **state A
     end();
 }
 
+/* As begin_anew, by what the code declares. */
+static void begin_declared(void)
+{
+    struct as_frame_register r = model(false);
+
+    begin(usual());
+    w.declared = true;
+    restore_model(&r);
+    restore_settings(&no_options, &(struct as_frame_traffic){0});
+}
+
+static void declared_models_wait_for_a_worker(void **state AS_UNUSED)
+{
+    struct request *q;
+    struct hand *h;
+
+    begin_declared();
+    as_fleet_set_flag(&w.fleet->accepting, true);
+    as_fleet_republish(w.fleet);
+    assert_false(w.client.models_pending);
+    assert_false(as_fleet_ready(w.fleet));
+    q = submit();
+    assert_false(q->answered);
+    assert_int_equal(w.records, 0);
+    assert_true(known("m")->awaited); /* other versions are preferred */
+    h = join(0, "t0", false, &no_options);
+    assert_false(known("m")->awaited);
+    expect(h, AS_FRAME_OPEN);
+    assert_true(as_fleet_ready(w.fleet));
+    /* unlike one that was recorded: the owner learns that a worker has it */
+    assert_string_equal(recorded(), "m:1 REGISTER;whole OPTIONS TRAFFIC;");
+    end();
+}
+
+static void a_deployment_may_be_declared_before_it_is_announced(void **state AS_UNUSED)
+{
+    struct as_frame_register r = model(false);
+    struct as_outq q;
+
+    begin(usual());
+    join(0, "t0", false, &no_options);
+    as_fleet_set_flag(&w.fleet->accepting, true);
+    assert_true(as_fleet_ready(w.fleet));
+    w.declared = true;
+    w.deployment = "late";
+    r.name = AS_STR("l");
+    as_outq_init(&q);
+    assert_int_equal(as_frame_put_register(&q, &r), 0);
+    assert_int_equal(restore("l:1", &q, false), 0);
+    restore_settings(&no_options, &(struct as_frame_traffic){0});
+    assert_non_null(known("l"));
+    as_fleet_expect_deployment(w.fleet, AS_STR("late"));
+    restore_settings(&no_options, &(struct as_frame_traffic){.mirror = 5}); /* a deploy */
+    assert_int_equal(known("l")->traffic.mirror, 5);
+    assert_true(as_fleet_ready(w.fleet)); /* which does not wait for it */
+    end();
+}
+
+static void a_declaration_is_replaced(void **state AS_UNUSED)
+{
+    struct as_frame_register r = model(false);
+    struct as_outq none;
+    struct request *waits;
+
+    begin_declared();
+    waits = submit();
+    as_outq_init(&none);
+    assert_int_equal(restore("m:1", &none, false), 0);
+    assert_null(known("m"));
+    assert_true(waits->answered);
+    assert_int_equal(waits->call.outcome.err, AS_EUNAVAILABLE);
+    r.decoupled = false;
+    r.max_ongoing = 3;
+    restore_model(&r);
+    restore_settings(&no_options, &(struct as_frame_traffic){0});
+    assert_false(known("m")->decoupled);
+    assert_int_equal(restore("m:1", &none, false), 0);
+    restore_model(&r); /* with the limits that the last one had */
+    assert_false(submit()->answered);
+    join(0, "t0", false, &no_options); /* another one */
+    assert_true(known("m")->decoupled);
+    end();
+}
+
+static void a_worker_counts_more_than_a_declaration(void **state AS_UNUSED)
+{
+    struct as_frame_register r = model(false);
+    struct as_outq none;
+    struct hand *h;
+
+    begin(usual());
+    h = join(0, "t0", false, &no_options);
+    w.declared = true;
+    r.decoupled = false;
+    restore_model(&r);
+    assert_true(known("m")->decoupled);
+    r.name = AS_STR("more");
+    restore_model(&r);
+    assert_null(known("more"));
+    restore_settings(&no_options, &(struct as_frame_traffic){.mirror = 5});
+    assert_int_equal(known("m")->traffic.mirror, 0);
+    as_outq_init(&none);
+    assert_int_equal(restore("m:1", &none, false), 0);
+    submit();
+    expect(h, AS_FRAME_OPEN);
+    assert_string_equal(recorded(), "m:1 REGISTER;whole OPTIONS TRAFFIC;");
+    end();
+}
+
+static void what_is_not_declared_may_be_brought_by_a_worker(void **state AS_UNUSED)
+{
+    struct as_frame_register r = model(false);
+    struct as_outq q;
+
+    begin(usual());
+    as_fleet_set_flag(&w.fleet->accepting, true);
+    w.declared = true;
+    restore_model(&r);
+    for (int whole = 1; whole >= 0; whole--) {
+        as_outq_init(&q);
+        as_frame_put_options(&q, &no_options);
+        assert_int_equal(restore("", &q, whole), 0);
+        assert_int_equal(w.client.models_pending, !whole);
+    }
+    end();
+}
+
+static void a_deleted_deployment_is_not_declared(void **state AS_UNUSED)
+{
+    struct as_frame_register r = model(false);
+
+    begin_declared();
+    as_fleet_delete_deployment(w.fleet, AS_STR("app"), false);
+    assert_null(known("m"));
+    restore_model(&r);
+    assert_null(known("m"));
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +469,12 @@ int main(void)
         cmocka_unit_test(an_unusable_record_is_no_record),
         cmocka_unit_test(a_deleted_deployment_is_told_anew),
         cmocka_unit_test(a_replica_of_a_deleted_deployment_brings_nothing_back),
+        cmocka_unit_test(declared_models_wait_for_a_worker),
+        cmocka_unit_test(a_deployment_may_be_declared_before_it_is_announced),
+        cmocka_unit_test(a_declaration_is_replaced),
+        cmocka_unit_test(a_worker_counts_more_than_a_declaration),
+        cmocka_unit_test(what_is_not_declared_may_be_brought_by_a_worker),
+        cmocka_unit_test(a_deleted_deployment_is_not_declared),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
