@@ -1,8 +1,8 @@
-/* base/utf8.h — UTF-8 (RFC 3629), one character at a time. Pure. */
+/* base/utf8.h — UTF-8 (RFC 3629). Pure. */
 #ifndef AS_BASE_UTF8_H
 #define AS_BASE_UTF8_H
 
-#include "base/defs.h"
+#include "base/str.h"
 
 /* Bytes of the character at p, of which n > 0 bytes are readable. 0: it is not UTF-8 (also a
  * surrogate, an overlong form, above U+10FFFF). */
@@ -32,6 +32,16 @@ static inline size_t as_utf8_put(uint8_t out[4], uint32_t c)
         out[i] = (uint8_t)(0x80 | (c & 0x3f));
     out[0] = (uint8_t)(n == 1 ? c : (0xf0u << (4 - n)) | c);
     return n;
+}
+
+/* The first bytes of a text, at most `max`, without a character that these would cut. */
+static inline struct as_str as_utf8_cut(struct as_str s, size_t max)
+{
+    size_t n = AS_MIN(s.n, max);
+
+    for (int i = 0; i < 3 && n && n < s.n && ((uint8_t)s.p[n] & 0xc0) == 0x80; i++)
+        n--;
+    return (struct as_str){s.p, n};
 }
 
 #endif

@@ -1,5 +1,7 @@
 #include "conf/spec_tree.h"
 
+#include "base/utf8.h"
+
 #include <math.h>
 #include <yaml.h>
 
@@ -37,11 +39,7 @@ int as_spec_errors_end(struct as_spec_errors *e)
 
 struct as_str as_spec_excerpt(struct as_str s)
 {
-    struct as_str shown = {s.p, AS_MIN(s.n, (size_t)SHOWN)};
-
-    while (shown.n < s.n && shown.n && (shown.p[shown.n] & 0xc0) == 0x80)
-        shown.n--; /* not in the middle of a character */
-    return shown;
+    return as_utf8_cut(s, SHOWN);
 }
 
 /* --- building --- */
@@ -59,13 +57,8 @@ struct builder {
 
 static void *alloc_zeroed(struct as_arena *a, size_t n)
 {
-    void *p = as_arena_alloc(a, n, 16);
-
     /* the text, and so the tree, is bounded: the process needs this memory */
-    if (!p)
-        as_fatal_memory(n);
-    memset(p, 0, n);
-    return p;
+    return memset(as_arena_xalloc(a, n), 0, n);
 }
 
 static uint32_t line_of(const yaml_mark_t *m)

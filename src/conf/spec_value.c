@@ -6,21 +6,13 @@
 
 void *as_spec_alloc(struct as_arena *a, size_t n)
 {
-    void *p = as_arena_alloc(a, AS_MAX(n, (size_t)1), 16);
-
-    if (!p) /* texts are bounded, and so is what is made of them */
-        as_fatal_memory(n);
-    memset(p, 0, AS_MAX(n, (size_t)1));
-    return p;
+    /* texts are bounded, and so is what is made of them */
+    return memset(as_arena_xalloc(a, AS_MAX(n, (size_t)1)), 0, AS_MAX(n, (size_t)1));
 }
 
 const char *as_spec_dup(struct as_arena *a, struct as_str s)
 {
-    char *p = as_spec_alloc(a, s.n + 1);
-
-    if (s.n)
-        memcpy(p, s.p, s.n);
-    return p;
+    return as_arena_xdup(a, s).p;
 }
 
 /* Reports "KEY: 'value' why" at the value's place; always returns false. */

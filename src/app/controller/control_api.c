@@ -1,6 +1,7 @@
 #include "app/controller/control_api.h"
 
 #include "app/controller/initial_state.h"
+#include "base/utf8.h"
 #include "conf/spec_row.h"
 #include "io/process/runtime.h"
 #include "wire/json/json.h"
@@ -331,20 +332,10 @@ void as_control_api_on_healthy(struct as_control_api *o, const struct as_reconci
     as_control_api_record_outcome(o, n->generation, n->deployment, "failed", "healthy", AS_STR(""));
 }
 
-/* At most `max` bytes, not ending within a UTF-8 character. */
-static struct as_str truncate_text(struct as_str s, size_t max)
-{
-    size_t n = AS_MIN(s.n, max);
-
-    while (n < s.n && n > 0 && ((unsigned char)s.p[n] & 0xc0) == 0x80)
-        n--;
-    return (struct as_str){s.p, n};
-}
-
 void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_reconciler_outcome *n)
 {
     struct as_store_failure failed = {n->application, n->deployment,
-                                      truncate_text(n->why, AS_STORE_WHY_MAX)};
+                                      as_utf8_cut(n->why, AS_STORE_WHY_MAX)};
     /* keeps the present number of replicas: the old text has an old one, and `scale` may have set
      * another one since */
     struct as_desired_state_change what = {
@@ -363,7 +354,7 @@ void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_rec
     as_control_api_record_outcome(o, n->before, n->deployment, "healthy", "failed", failed.why);
     as_buf_printf(&cause, "update of %.*s/%.*s failed, back to generation %" PRIu64 ": %.*s",
                   AS_STR_FMT(n->application), AS_STR_FMT(n->deployment), n->generation,
-                  AS_STR_FMT(truncate_text(n->why, REASON_MAX)));
+                  AS_STR_FMT(as_utf8_cut(n->why, REASON_MAX)));
     what.cause = as_buf_slice(&cause);
     rc = as_desired_state_write_rollback(&o->desired, n->application, n->deployment, n->generation,
                                          true, &body, &err);

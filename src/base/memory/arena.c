@@ -90,3 +90,21 @@ char *as_arena_dup(struct as_arena *a, struct as_str s)
     p[s.n] = 0;
     return p;
 }
+
+void *as_arena_xalloc(struct as_arena *a, size_t n)
+{
+    void *p = as_arena_alloc(a, n, 16);
+
+    if (!p)
+        as_fatal_memory(n);
+    return p;
+}
+
+struct as_str as_arena_xdup(struct as_arena *a, struct as_str s)
+{
+    char *p = as_arena_dup(a, s);
+
+    if (!p)
+        as_fatal_memory(s.n);
+    return (struct as_str){p, s.n};
+}

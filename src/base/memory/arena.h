@@ -25,5 +25,9 @@ void as_arena_fini(struct as_arena *a);
 void *as_arena_alloc(struct as_arena *a, size_t n, size_t align);
 /* A copy with a NUL at its end. NULL: out of memory. */
 char *as_arena_dup(struct as_arena *a, struct as_str s);
+/* The same for small things whose size only our own code decides, aligned to 16: out of memory, the
+ * process ends (as_xalloc). */
+void *as_arena_xalloc(struct as_arena *a, size_t n);
+struct as_str as_arena_xdup(struct as_arena *a, struct as_str s);
 
 #endif

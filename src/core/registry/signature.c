@@ -1,6 +1,7 @@
 #include "core/registry/signature.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "core/registry/registry.h"
 
 #include <stdarg.h>
@@ -160,10 +161,8 @@ static void append(struct line *l, const char *fmt, ...)
 
 static void append_name(struct line *l, struct as_str name)
 {
-    struct as_str cut = {name.p, AS_MIN(name.n, SHOWN_NAME)};
+    struct as_str cut = as_utf8_cut(name, SHOWN_NAME);
 
-    while (cut.n && cut.n < name.n && ((uint8_t)name.p[cut.n] & 0xc0) == 0x80)
-        cut.n--; /* not inside a UTF-8 sequence */
     append(l, "%.*s%s", AS_STR_FMT(cut), cut.n < name.n ? "…" : "");
 }
 

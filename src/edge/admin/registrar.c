@@ -1,5 +1,6 @@
 #include "edge/admin/registrar.h"
 
+#include "base/utf8.h"
 #include "link/simple/simple.h"
 
 #define WHY_MAX    512u
@@ -111,12 +112,10 @@ static void log_refusal(struct as_exchange *x, const struct as_management_reques
 static struct as_str response_message(const struct as_management_request *q, const char *done,
                                       char text[WHY_MAX])
 {
-    struct as_str key = {q->unknown.p, AS_MIN(q->unknown.n, (size_t)KEY_SHOWN)};
+    struct as_str key = as_utf8_cut(q->unknown, KEY_SHOWN);
 
     if (!key.n)
         return as_str_of(done);
-    while (key.n < q->unknown.n && key.n && ((uint8_t)key.p[key.n] & 0xc0) == 0x80)
-        key.n--; /* do not cut a UTF-8 character */
     snprintf(text, WHY_MAX, "%s; ignored: no field '%.*s' is known here", done, AS_STR_FMT(key));
     return as_str_of(text);
 }

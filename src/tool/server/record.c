@@ -1,5 +1,7 @@
 #include "tool/server/record.h"
 
+#include "base/utf8.h"
+
 #define ELLIPSIS "…"
 
 /* Copies the text and opens the copy. */
@@ -48,11 +50,8 @@ void as_record_line(struct as_buf *out, struct as_str text, size_t max)
     struct as_str line = last_line(text);
     size_t n = line.n;
 
-    if (n > max) {
-        n = max > sizeof(ELLIPSIS) - 1 ? max - (sizeof(ELLIPSIS) - 1) : 0;
-        while (n && ((uint8_t)line.p[n] & 0xc0) == 0x80) /* never within a character */
-            n--;
-    }
+    if (n > max)
+        n = as_utf8_cut(line, max > sizeof(ELLIPSIS) - 1 ? max - (sizeof(ELLIPSIS) - 1) : 0).n;
     for (size_t i = 0; i < n; i++) {
         uint8_t c = (uint8_t)line.p[i];
 

@@ -1,5 +1,6 @@
 /* The small frames of the link: all except messages and REGISTER. */
 #include "base/err.h"
+#include "base/utf8.h"
 #include "wire/frame/frame_le.h"
 
 #define HELLO_FIXED      48u
@@ -20,12 +21,7 @@ static void put_text(uint8_t *p, struct as_str s)
 /* Cuts a text to AS_FRAME_TEXT bytes, not inside a UTF-8 sequence. */
 static struct as_str cut_text(struct as_str s)
 {
-    if (s.n > AS_FRAME_TEXT) {
-        s.n = AS_FRAME_TEXT;
-        for (int i = 0; i < 3 && ((uint8_t)s.p[s.n] & 0xc0) == 0x80; i++)
-            s.n--;
-    }
-    return s;
+    return as_utf8_cut(s, AS_FRAME_TEXT);
 }
 
 /* Reads a text of `len` bytes after the fixed part, which must be the rest of the frame. */

@@ -7,6 +7,7 @@
 #ifndef AS_WIRE_OIP_PARSE_H
 #define AS_WIRE_OIP_PARSE_H
 
+#include "base/utf8.h"
 #include "wire/oip/oip.h"
 #include "wire/protobuf/pb.h"
 
@@ -30,18 +31,8 @@ struct as_oip_parse {
     bool response; /* it is a ModelInferResponse: tensors are outputs, raw contents are field 6 */
 };
 
-/* How many bytes of a client's text an error repeats; does not cut through a character. */
-static inline size_t as_oip_shown_len(struct as_str s)
-{
-    size_t n = AS_MIN(s.n, (size_t)64);
-
-    while (n < s.n && n && ((uint8_t)s.p[n] & 0xc0) == 0x80)
-        n--;
-    return n;
-}
-
-/* The arguments for "%.*s". */
-#define AS_OIP_SHOWN(s) (int)as_oip_shown_len(s), (s).p ? (s).p : ""
+/* What an error repeats of a client's text: the arguments for "%.*s". */
+#define AS_OIP_SHOWN(s) (int)as_utf8_cut(s, 64).n, (s).p ? (s).p : ""
 
 /* Writes the line into c->why and returns `err`. */
 int as_oip_refuse(struct as_oip_parse *c, int err, const char *fmt, ...) AS_PRINTF(3, 4);

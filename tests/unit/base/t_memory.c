@@ -42,6 +42,8 @@ static void arena_aligns(void **state AS_UNUSED)
     }
     assert_null(as_arena_alloc(&a, SIZE_MAX - 8, 8));
     assert_string_equal(as_arena_dup(&a, AS_STR("xy")), "xy");
+    assert_string_equal(as_arena_xdup(&a, AS_STR("xy")).p, "xy");
+    assert_int_equal((uintptr_t)as_arena_xalloc(&a, 3) % 16, 0);
     as_arena_fini(&a);
 }
 

@@ -1,4 +1,4 @@
-#include "base/str.h"
+#include "base/utf8.h"
 
 #include "base/err.h"
 #include "unit.h"
@@ -130,6 +130,20 @@ static void dup_ends_with_nul(void **state AS_UNUSED)
     free(p);
 }
 
+static void a_cut_text_ends_with_a_whole_character(void **state AS_UNUSED)
+{
+    struct as_str s = AS_STR("a\u00fc\u20ac\U0001f600b"); /* characters of 1, 2, 3, 4 and 1 bytes */
+    const size_t kept[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11, 11};
+
+    for (size_t max = 0; max < AS_COUNT(kept); max++) {
+        assert_int_equal(as_utf8_cut(s, max).n, kept[max]);
+        assert_ptr_equal(as_utf8_cut(s, max).p, s.p);
+    }
+    /* what is not UTF-8 loses three bytes at most */
+    assert_int_equal(as_utf8_cut(AS_STR("\x80\x80\x80\x80\x80\x80\x80\x80"), 7).n, 4);
+    assert_int_equal(as_utf8_cut((struct as_str){NULL, 0}, 5).n, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +157,7 @@ int main(void)
         cmocka_unit_test(ranges_of_a_list_are_read),
         cmocka_unit_test(percent_encoded_bytes_have_two_digits),
         cmocka_unit_test(dup_ends_with_nul),
+        cmocka_unit_test(a_cut_text_ends_with_a_whole_character),
     };
 
     return cmocka_run_group_tests_name("str", tests, NULL, NULL);
