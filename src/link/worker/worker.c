@@ -4,8 +4,6 @@
 #include <string.h>
 
 #define POOL_MAX 1024
-/* More output than this is sent at once, and does not wait for the end of the turn. */
-#define PUBLISH_BYTES (64u << 10)
 
 /* --- memory of requests --- */
 
@@ -286,7 +284,7 @@ void as_worker_finish_req(struct as_worker *w, struct as_worker_req *q, as_ns no
         q->link->n_open--;
         as_page_finish(&q->link->page, now);
     }
-    is_much = q->link->out.bytes > PUBLISH_BYTES;
+    is_much = q->link->out.bytes > AS_WORKER_PUBLISH_BYTES;
     as_worker_req_put(w, q);
     if (is_much)
         as_worker_send(w);
@@ -318,42 +316,46 @@ struct as_blob *as_worker_copy_tensors(const struct as_msg *msg, struct as_tenso
     return b;
 }
 
-static int answer_large(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg,
-                        uint64_t len)
+int as_worker_outgoing_init(struct as_worker_outgoing *o, const struct as_worker_req *q,
+                            const struct as_msg *msg)
 {
-    struct as_msg copy = *msg;
-    struct as_tensor *t = as_arena_alloc(&q->arena, msg->n_tensors * sizeof(*t), 8);
-    struct as_blob *b = t ? as_worker_copy_tensors(msg, t, len) : NULL;
-    struct as_frame_msg fixed = {0};
-    as_ns now;
-    int err;
+    uint64_t len = as_frame_body_len(msg->tensors, msg->n_tensors);
+    uint32_t n = msg->n_tensors;
 
-    if (!b)
+    o->msg = msg;
+    o->owner = NULL;
+    o->tensors = o->few;
+    if (len > q->link->peer_max)
+        return AS_ETOOBIG;
+    if (len <= AS_FRAME_INLINE)
+        return 0;
+    if (n > AS_WORKER_FEW_TENSORS)
+        o->tensors = malloc(n * sizeof(*o->tensors));
+    o->owner = o->tensors ? as_worker_copy_tensors(msg, o->tensors, len) : NULL;
+    if (!o->owner) {
+        as_worker_outgoing_fini(o);
         return AS_ENOMEM;
-    copy.tensors = t;
-    now = as_clock_now();
-    fixed.service = now - q->started_at;
-    fixed.ended = as_frame_moment(now);
-    pthread_mutex_lock(&w->mu);
-    fixed.tensor_params = as_worker_output_params(q);
-    err = as_worker_is_awaited(q)
-              ? as_frame_put_msg(&q->link->out, AS_FRAME_DATA, q->stream, &fixed, &copy, b)
-              : 0;
-    if (err)
-        pthread_mutex_unlock(&w->mu);
-    else
-        as_worker_finish_req(w, q, now);
-    as_blob_unref(b);
-    return err;
+    }
+    o->large = *msg;
+    o->large.tensors = o->tensors;
+    o->msg = &o->large;
+    return 0;
+}
+
+void as_worker_outgoing_fini(struct as_worker_outgoing *o)
+{
+    as_blob_unref(o->owner);
+    if (o->tensors != o->few)
+        free(o->tensors);
 }
 
 int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg)
 {
-    uint64_t len = as_frame_body_len(msg->tensors, msg->n_tensors);
     uint32_t cancel = atomic_load_explicit(&q->cancel, memory_order_relaxed);
     struct as_frame_msg fixed = {0};
+    struct as_worker_outgoing o;
     as_ns now;
-    int err = 0;
+    int err;
 
     if (__builtin_expect(q->local_call != NULL, 0)) {
         as_worker_local_call_answer(w, q, msg);
@@ -363,21 +365,21 @@ int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct 
         as_worker_fail(w, q, cancel, AS_STR("cancelled"));
         return 0;
     }
-    if (len > q->link->peer_max)
-        return AS_ETOOBIG;
-    if (len > AS_FRAME_INLINE)
-        return answer_large(w, q, msg, len);
+    err = as_worker_outgoing_init(&o, q, msg);
+    if (err)
+        return err;
     now = as_clock_now();
     fixed.service = now - q->started_at;
     fixed.ended = as_frame_moment(now);
     pthread_mutex_lock(&w->mu);
     fixed.tensor_params = as_worker_output_params(q);
     if (as_worker_is_awaited(q))
-        err = as_frame_put_msg(&q->link->out, AS_FRAME_DATA, q->stream, &fixed, msg, NULL);
+        err = as_frame_put_msg(&q->link->out, AS_FRAME_DATA, q->stream, &fixed, o.msg, o.owner);
     if (err)
         pthread_mutex_unlock(&w->mu);
     else
         as_worker_finish_req(w, q, now);
+    as_worker_outgoing_fini(&o);
     return err;
 }
 

@@ -1,11 +1,11 @@
 /* Calling a handler with a request, and building its answer. */
+#include "base/utf8.h"
 #include "link/worker/worker_internal.h"
 
 #include <string.h>
 
-#define FIRST_TENSORS 8u
-#define FIRST_BYTES   8192u /* outputs up to this size need no heap */
-#define TEXT_MAX      512u
+#define FIRST_BYTES 8192u /* outputs up to this size need no heap */
+#define TEXT_MAX    512u
 
 struct as_worker_call {
     struct as_worker *w;
@@ -38,8 +38,6 @@ static struct as_worker_call *call_new(struct as_worker_executor *h)
     c->w = h->w;
     c->hand = h;
     as_arena_init(&c->arena, c->first, sizeof(c->first));
-    c->cap_tensors = FIRST_TENSORS;
-    c->tensors = as_xalloc(c->cap_tensors * sizeof(*c->tensors));
     return c;
 }
 
@@ -147,15 +145,10 @@ struct as_worker_call *as_worker_call_member(struct as_worker_call *call, uint32
 
 int as_worker_call_fail(struct as_worker_call *call, uint32_t status, const char *text)
 {
-    size_t n = text ? strlen(text) : 0;
+    struct as_str shown = as_utf8_cut(as_str_of(text), TEXT_MAX - 1);
 
-    if (n >= TEXT_MAX) { /* not in the middle of a character */
-        for (n = TEXT_MAX - 1; n && ((uint8_t)text[n] & 0xc0) == 0x80; n--)
-            ;
-    }
     call->status = status >= 1 && status <= 16 ? status : AS_STATUS_INTERNAL;
-    memcpy(call->text, text ? text : "", n);
-    call->text[n] = 0;
+    snprintf(call->text, sizeof(call->text), "%.*s", AS_STR_FMT(shown));
     return AS_EHANDLER;
 }
 
@@ -166,24 +159,23 @@ static int fail_misuse(struct as_worker_call *c, int err, const char *why)
     return err;
 }
 
-static bool grow_tensors(struct as_worker_call *c)
+/* The array with room for one more than its n elements; it was moved if it was full. NULL: out of
+ * memory, the array is as it was. */
+static void *with_room(void *array, uint32_t n, uint32_t *cap, size_t size)
 {
-    struct as_tensor *t;
+    uint32_t more = *cap ? 2 * *cap : 8;
 
-    if (c->n_tensors < c->cap_tensors)
-        return true;
-    if (c->n_tensors == AS_WORKER_TENSORS)
-        return false;
-    t = realloc(c->tensors, 2ul * c->cap_tensors * sizeof(*t));
-    if (!t)
-        return false;
-    c->tensors = t;
-    c->cap_tensors *= 2;
-    return true;
+    if (n < *cap)
+        return array;
+    array = realloc(array, more * size);
+    if (array)
+        *cap = more;
+    return array;
 }
 
 int as_worker_call_put(struct as_worker_call *call, const struct as_tensor *t)
 {
+    struct as_tensor *to;
     uint64_t n;
 
     if (!t->name.n || t->dtype <= AS_DT_INVALID || t->dtype >= AS_DT_COUNT ||
@@ -193,9 +185,13 @@ int as_worker_call_put(struct as_worker_call *call, const struct as_tensor *t)
     if (t->dtype == AS_DT_BYTES ? as_tensor_check_bytes(t->data, t->nbytes, n) != 0
                                 : t->nbytes != n * as_dtype_size(t->dtype))
         return fail_misuse(call, AS_EINVALID, "the bytes of an output do not fit its shape");
-    if (!grow_tensors(call))
+    to = call->n_tensors < AS_WORKER_TENSORS
+             ? with_room(call->tensors, call->n_tensors, &call->cap_tensors, sizeof(*to))
+             : NULL;
+    if (!to)
         return fail_misuse(call, AS_ENOMEM, "the handler made too many outputs");
-    call->tensors[call->n_tensors++] = *t;
+    call->tensors = to;
+    to[call->n_tensors++] = *t;
     return 0;
 }
 
@@ -229,36 +225,28 @@ void *as_worker_call_output(struct as_worker_call *call, const char *name, enum 
 
 int as_worker_call_param(struct as_worker_call *call, const struct as_param *p)
 {
-    uint32_t cap = call->cap_params ? 2 * call->cap_params : 8;
-    struct as_param *more;
+    struct as_param *to;
 
     if (!p->name.n || call->n_params + call->n_tensor_params == AS_WORKER_PARAMS)
         return fail_misuse(call, AS_EINVALID,
                            "the handler made a parameter without name, or too many");
-    if (call->n_params == call->cap_params) {
-        more = realloc(call->params, cap * sizeof(*more));
-        if (!more)
-            return fail_misuse(call, AS_ENOMEM, "no memory for a parameter");
-        call->params = more;
-        call->cap_params = cap;
-    }
-    call->params[call->n_params++] = *p;
+    to = with_room(call->params, call->n_params, &call->cap_params, sizeof(*to));
+    if (!to)
+        return fail_misuse(call, AS_ENOMEM, "no memory for a parameter");
+    call->params = to;
+    to[call->n_params++] = *p;
     return 0;
 }
 
 /* Inserts an entry behind those of outputs up to `tensor`. NULL: out of memory. */
 static struct as_tensor_param *insert_tensor_param(struct as_worker_call *c, uint32_t tensor)
 {
-    uint32_t cap = c->cap_tensor_params ? 2 * c->cap_tensor_params : 8, at = c->n_tensor_params;
-    struct as_tensor_param *p = c->tensor_params;
+    uint32_t at = c->n_tensor_params;
+    struct as_tensor_param *p = with_room(c->tensor_params, at, &c->cap_tensor_params, sizeof(*p));
 
-    if (c->n_tensor_params == c->cap_tensor_params) {
-        p = realloc(c->tensor_params, cap * sizeof(*p));
-        if (!p)
-            return NULL;
-        c->tensor_params = p;
-        c->cap_tensor_params = cap;
-    }
+    if (!p)
+        return NULL;
+    c->tensor_params = p;
     for (; at && p[at - 1].tensor > tensor; at--)
         p[at] = p[at - 1];
     c->n_tensor_params++;

@@ -33,22 +33,9 @@ bool as_worker_copy_struct(void *to, size_t known, const void *from)
     return true;
 }
 
-static void *conf_alloc(struct as_worker *w, size_t n)
-{
-    void *p = as_arena_alloc(&w->arena, n, 8);
-
-    if (!p)
-        as_fatal_memory(n);
-    return p;
-}
-
 static const char *copy_text(struct as_worker *w, const char *s)
 {
-    char *p = s ? as_arena_dup(&w->arena, as_str_of(s)) : NULL;
-
-    if (s && !p)
-        as_fatal_memory(strlen(s));
-    return p;
+    return s ? as_arena_xdup(&w->arena, as_str_of(s)).p : NULL;
 }
 
 /* --- the configuration --- */
@@ -157,34 +144,25 @@ int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf)
 
 /* --- models --- */
 
-static struct as_str copy_str(struct as_worker *w, struct as_str s)
-{
-    char *p = as_arena_dup(&w->arena, s);
-
-    if (!p)
-        as_fatal_memory(s.n);
-    return (struct as_str){p, s.n};
-}
-
 static const struct as_str *copy_labels(struct as_worker *w, const struct as_str *s, uint32_t n)
 {
-    struct as_str *labels = conf_alloc(w, n * sizeof(*labels));
+    struct as_str *labels = as_arena_xalloc(&w->arena, n * sizeof(*labels));
 
     for (uint32_t i = 0; i < n; i++)
-        labels[i] = copy_str(w, s[i]);
+        labels[i] = as_arena_xdup(&w->arena, s[i]);
     return labels;
 }
 
 static const struct as_tensor_spec *copy_specs(struct as_worker *w, const struct as_tensor_spec *s,
                                                uint32_t n)
 {
-    struct as_tensor_spec *t = conf_alloc(w, n * sizeof(*t));
+    struct as_tensor_spec *t = as_arena_xalloc(&w->arena, n * sizeof(*t));
 
     for (uint32_t i = 0; i < n; i++) {
         t[i] = s[i];
-        t[i].name = copy_str(w, s[i].name);
+        t[i].name = as_arena_xdup(&w->arena, s[i].name);
         if (s[i].ndim && s[i].ndim != AS_ANY_RANK) {
-            int64_t *shape = conf_alloc(w, s[i].ndim * sizeof(*shape));
+            int64_t *shape = as_arena_xalloc(&w->arena, s[i].ndim * sizeof(*shape));
 
             memcpy(shape, s[i].shape, s[i].ndim * sizeof(*shape));
             t[i].shape = shape;

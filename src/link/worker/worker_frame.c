@@ -338,60 +338,47 @@ static void on_ping(struct as_worker *w, struct as_worker_link *l, const struct 
         l->wait_pong = false;
 }
 
+static void on_drain(struct as_worker *w, struct as_worker_link *l AS_UNUSED,
+                     const struct as_frame *f AS_UNUSED)
+{
+    w->draining = true;
+}
+
+static void on_move(struct as_worker *w, struct as_worker_link *l AS_UNUSED,
+                    const struct as_frame *f AS_UNUSED)
+{
+    atomic_store(&w->handover_requested, true);
+    as_worker_wake(w);
+}
+
 void as_worker_on_frame(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
                         struct as_blob *buf)
 {
-    if (f->type == AS_FRAME_OPEN && l->state == AS_WORKER_LIVE) {
+    static void (*const handlers[])(struct as_worker *, struct as_worker_link *,
+                                    const struct as_frame *) = {
+        [AS_FRAME_HELLO] = on_hello,
+        [AS_FRAME_REGISTERED] = on_registered,
+        [AS_FRAME_END] = as_worker_on_input_end,
+        [AS_FRAME_RECALL] = on_recall,
+        [AS_FRAME_BATCH] = on_batch,
+        [AS_FRAME_CANCEL] = on_cancel,
+        [AS_FRAME_CREDIT] = as_worker_on_credit,
+        [AS_FRAME_CONTROL] = as_worker_on_control,
+        [AS_FRAME_PING] = on_ping,
+        [AS_FRAME_PONG] = on_ping,
+        [AS_FRAME_DRAIN] = on_drain,
+        [AS_FRAME_GOODBYE] = on_goodbye,
+        [AS_FRAME_MOVE] = on_move,
+    };
+    bool starts = f->type == AS_FRAME_OPEN || f->type == AS_FRAME_BATCH;
+    bool taken = !starts || l->state == AS_WORKER_LIVE;
+
+    if (f->type == AS_FRAME_OPEN && taken)
         on_open(w, l, f, buf);
-        return;
-    }
-    switch (f->type) {
-    case AS_FRAME_BATCH:
-        if (l->state == AS_WORKER_LIVE)
-            on_batch(w, l, f);
-        else
-            as_worker_close_link(w, l, "the dispatcher sent a frame that a worker does not take");
-        return;
-    case AS_FRAME_HELLO:
-        on_hello(w, l, f);
-        return;
-    case AS_FRAME_REGISTERED:
-        on_registered(w, l, f);
-        return;
-    case AS_FRAME_RECALL:
-        on_recall(w, l, f);
-        return;
-    case AS_FRAME_CANCEL:
-        on_cancel(w, l, f);
-        return;
-    case AS_FRAME_CONTROL:
-        as_worker_on_control(w, l, f);
-        return;
-    case AS_FRAME_PING:
-    case AS_FRAME_PONG:
-        on_ping(w, l, f);
-        return;
-    case AS_FRAME_DRAIN:
-        w->draining = true;
-        return;
-    case AS_FRAME_MOVE:
-        atomic_store(&w->handover_requested, true);
-        as_worker_wake(w);
-        return;
-    case AS_FRAME_GOODBYE:
-        on_goodbye(w, l, f);
-        return;
-    case AS_FRAME_CREDIT:
-        as_worker_on_credit(w, l, f);
-        return;
-    case AS_FRAME_DATA:
+    else if (f->type == AS_FRAME_DATA)
         as_worker_on_input(w, l, f, buf);
-        return;
-    case AS_FRAME_END:
-        as_worker_on_input_end(w, l, f);
-        return;
-    default:
-        if (as_frame_handling_of(f) != AS_FRAME_SKIP)
-            as_worker_close_link(w, l, "the dispatcher sent a frame that a worker does not take");
-    }
+    else if (f->type < AS_COUNT(handlers) && handlers[f->type] && taken)
+        handlers[f->type](w, l, f);
+    else if (as_frame_handling_of(f) != AS_FRAME_SKIP)
+        as_worker_close_link(w, l, "the dispatcher sent a frame that a worker does not take");
 }

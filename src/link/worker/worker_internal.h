@@ -38,7 +38,10 @@
 
 #define AS_WORKER_RUNNER_LATE AS_MS         /* without a step for this long, the runner is late */
 #define AS_WORKER_GRACE       (300 * AS_US) /* an event loop reads its socket within this time */
-#define AS_WORKER_PART_QUIET  (100 * AS_US) /* a part after such a pause is sent at once */
+#define AS_WORKER_PUBLISH_BYTES                                                                    \
+    (64u << 10) /* more output than this is sent at once, and does not wait for the end of the     \
+                 * turn */
+#define AS_WORKER_PART_QUIET (100 * AS_US) /* a part after such a pause is sent at once */
 #define AS_WORKER_READ_MAX_AGE                                                                     \
     (100 * AS_US)                     /* before a start, the socket was read this recently         \
                                        */
@@ -280,6 +283,20 @@ void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q, uint32_t
 /* The answer of q is in the output queue: frees q, and sends or schedules the output. Releases the
  * lock. */
 void as_worker_finish_req(struct as_worker *w, struct as_worker_req *q, as_ns now);
+/* A message that is to be sent. The tensors of a large one are copied, so that this is done without
+ * the lock. */
+#define AS_WORKER_FEW_TENSORS 8u
+struct as_worker_outgoing {
+    const struct as_msg *msg; /* the caller's, or its copy, `large` */
+    struct as_blob *owner;    /* holds the bytes of the copy; NULL: the message is small */
+    struct as_msg large;
+    struct as_tensor *tensors; /* of `large`; `few` or of the heap */
+    struct as_tensor few[AS_WORKER_FEW_TENSORS];
+};
+/* Without the lock. 0; AS_ETOOBIG: the dispatcher would refuse it; AS_ENOMEM. */
+int as_worker_outgoing_init(struct as_worker_outgoing *o, const struct as_worker_req *q,
+                            const struct as_msg *msg);
+void as_worker_outgoing_fini(struct as_worker_outgoing *o); /* of an initialised one */
 /* Copies all tensors into one new blob; t[] receives the copies. NULL: out of memory. */
 struct as_blob *as_worker_copy_tensors(const struct as_msg *msg, struct as_tensor *t, uint64_t len);
 /* Copies the counters to the pages of all links. */
@@ -357,7 +374,10 @@ struct as_worker_req *as_worker_find_started(const struct as_worker *w,
                                              const struct as_worker_link *l, uint64_t stream);
 void as_worker_stream_start(struct as_worker *w, struct as_worker_req *q); /* grants input credit */
 void as_worker_stream_stop(struct as_worker *w, struct as_worker_req *q);  /* frees its inputs */
-/* what: enum as_worker_want that has become available for q; wakes who waits for it. */
+/* what: enum as_worker_want that has become available for q. Wakes threads that wait for it.
+ * Returns what an event loop waits for, which the caller must notify of it. */
+unsigned as_worker_wake_handler(struct as_worker *w, struct as_worker_req *q, unsigned what);
+/* The same, and notifies the event loop. */
 void as_worker_notify(struct as_worker *w, struct as_worker_req *q, unsigned what);
 void as_worker_on_credit(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f);
 void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,

@@ -2,6 +2,7 @@
  * model up, or test it. Requests and answers are checked by the code that the server uses, and run
  * through the same handlers. Local calls are in none of the worker's lists: only the caller refers
  * to them. */
+#include "base/utf8.h"
 #include "core/registry/registry.h"
 #include "io/loop/clock.h"
 #include "link/worker/worker_internal.h"
@@ -32,85 +33,46 @@ static struct as_model model_of(const struct as_frame_register *r)
 
 /* --- creating --- */
 
-static struct as_str copy_str(struct as_arena *a, struct as_str s)
+static struct as_param copy_param(struct as_arena *a, struct as_param p)
 {
-    char *p = as_arena_dup(a, s);
-
-    if (!p)
-        as_fatal_memory(s.n);
-    return (struct as_str){p, s.n};
-}
-
-static void *req_alloc(struct as_arena *a, size_t n)
-{
-    void *p = as_arena_alloc(a, n, 8);
-
-    if (!p)
-        as_fatal_memory(n);
+    p.name = as_arena_xdup(a, p.name);
+    if (p.type == AS_PARAM_STRING)
+        p.str = as_arena_xdup(a, p.str);
     return p;
 }
 
-static void copy_tensor_params(struct as_worker_req *q, const struct as_tensor_params *own)
-{
-    struct as_tensor_param *p = req_alloc(&q->arena, own->n * sizeof(*p));
-
-    for (uint32_t i = 0; i < own->n; i++) {
-        p[i] = own->at[i];
-        p[i].param.name = copy_str(&q->arena, p[i].param.name);
-        if (p[i].param.type == AS_PARAM_STRING)
-            p[i].param.str = copy_str(&q->arena, p[i].param.str);
-    }
-    q->tensor_params = (struct as_tensor_params){p, own->n};
-}
-
-static void copy_params(struct as_worker_req *q, const struct as_msg *msg)
-{
-    struct as_param *p = req_alloc(&q->arena, msg->n_params * sizeof(*p));
-
-    for (uint32_t i = 0; i < msg->n_params; i++) {
-        p[i] = msg->params[i];
-        p[i].name = copy_str(&q->arena, p[i].name);
-        if (p[i].type == AS_PARAM_STRING)
-            p[i].str = copy_str(&q->arena, p[i].str);
-    }
-    q->msg.params = p;
-    q->msg.n_params = msg->n_params;
-}
-
-static void copy_meta(struct as_worker_req *q, const struct as_msg *msg)
-{
-    struct as_meta *m = req_alloc(&q->arena, msg->n_meta * sizeof(*m));
-
-    for (uint32_t i = 0; i < msg->n_meta; i++) {
-        m[i].key = copy_str(&q->arena, msg->meta[i].key);
-        m[i].value = copy_str(&q->arena, msg->meta[i].value);
-    }
-    q->msg.meta = m;
-    q->msg.n_meta = msg->n_meta;
-}
-
 /* Copies everything; the tensors' bytes are aligned as those that come over a link. */
-static int copy_msg(struct as_worker_req *q, const struct as_msg *msg)
+static int copy_msg(struct as_worker_req *q, const struct as_msg *msg,
+                    const struct as_tensor_params *own)
 {
-    struct as_tensor *t = req_alloc(&q->arena, msg->n_tensors * sizeof(*t));
+    struct as_arena *a = &q->arena;
+    struct as_tensor *t = as_arena_xalloc(a, msg->n_tensors * sizeof(*t));
+    struct as_param *p = as_arena_xalloc(a, msg->n_params * sizeof(*p));
+    struct as_meta *m = as_arena_xalloc(a, msg->n_meta * sizeof(*m));
+    struct as_tensor_param *tp = as_arena_xalloc(a, own->n * sizeof(*tp));
 
     q->body = as_worker_copy_tensors(msg, t, as_frame_body_len(msg->tensors, msg->n_tensors));
     if (!q->body)
         return AS_ENOMEM;
     q->head = q->body;
     for (uint32_t i = 0; i < msg->n_tensors; i++) {
-        size_t n = t[i].ndim * sizeof(int64_t);
-        int64_t *shape = req_alloc(&q->arena, n);
+        int64_t *shape = as_arena_xalloc(a, t[i].ndim * sizeof(*shape));
 
-        if (n)
-            memcpy(shape, t[i].shape, n);
+        if (t[i].ndim)
+            memcpy(shape, t[i].shape, t[i].ndim * sizeof(*shape));
         t[i].shape = shape;
-        t[i].name = copy_str(&q->arena, t[i].name);
+        t[i].name = as_arena_xdup(a, t[i].name);
     }
+    for (uint32_t i = 0; i < msg->n_params; i++)
+        p[i] = copy_param(a, msg->params[i]);
+    for (uint32_t i = 0; i < msg->n_meta; i++)
+        m[i] = (struct as_meta){as_arena_xdup(a, msg->meta[i].key),
+                                as_arena_xdup(a, msg->meta[i].value)};
+    for (uint32_t i = 0; i < own->n; i++)
+        tp[i] = (struct as_tensor_param){copy_param(a, own->at[i].param), own->at[i].tensor};
     q->msg = (struct as_msg){
-        .id = copy_str(&q->arena, msg->id), .tensors = t, .n_tensors = msg->n_tensors};
-    copy_params(q, msg);
-    copy_meta(q, msg);
+        as_arena_xdup(a, msg->id), t, p, m, msg->n_tensors, msg->n_params, msg->n_meta};
+    q->tensor_params = (struct as_tensor_params){tp, own->n};
     return 0;
 }
 
@@ -173,14 +135,13 @@ static int make_message(struct as_worker *w, uint32_t model, const struct as_msg
                         const struct as_tensor_params *own, struct as_worker_req **ret_q)
 {
     struct as_worker_req *q = as_worker_req_get(w, NULL);
-    int err = q ? copy_msg(q, msg) : AS_ENOMEM;
+    int err = q ? copy_msg(q, msg, own) : AS_ENOMEM;
 
     if (err) {
         if (q)
             as_worker_req_put(w, q);
         return err;
     }
-    copy_tensor_params(q, own);
     q->stream = 0;
     q->model = model;
     q->complete = true;
@@ -263,18 +224,6 @@ int as_worker_rehearse(struct as_worker *w, uint32_t model, const struct as_msg 
 
 /* --- while it executes --- */
 
-/* What q may wait for is available: wakes threads. With the lock held. True: an event loop waits
- * for it, and the caller must notify that. */
-static bool notify_handler(struct as_worker *w, struct as_worker_req *q, unsigned what)
-{
-    bool is = q->awaits & what;
-
-    if (w->n_awaiting)
-        pthread_cond_broadcast(&w->changed);
-    q->awaits &= ~what;
-    return is;
-}
-
 int as_worker_local_input(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg,
                           const struct as_tensor_param *params, uint32_t n_params, bool *ret_wanted)
 {
@@ -296,7 +245,7 @@ int as_worker_local_input(struct as_worker *w, struct as_worker_req *q, const st
     }
     if (!err) {
         q->inputs_over = !msg;
-        *ret_wanted = notify_handler(w, q, AS_WANT_INPUT);
+        *ret_wanted = as_worker_wake_handler(w, q, AS_WANT_INPUT);
     }
     pthread_mutex_unlock(&w->mu);
     return err;
@@ -315,7 +264,7 @@ bool as_worker_local_room(struct as_worker *w, struct as_worker_req *q, uint32_t
 
     pthread_mutex_lock(&w->mu);
     q->part_credit.messages = AS_MIN(q->part_credit.messages + (int64_t)parts, (int64_t)INT32_MAX);
-    wanted = notify_handler(w, q, AS_WANT_ROOM);
+    wanted = as_worker_wake_handler(w, q, AS_WANT_ROOM);
     pthread_mutex_unlock(&w->mu);
     return wanted;
 }
@@ -324,7 +273,7 @@ void as_worker_local_cancel(struct as_worker *w, struct as_worker_req *q)
 {
     pthread_mutex_lock(&w->mu);
     atomic_store_explicit(&q->cancel, as_err_grpc(AS_ECANCELLED), memory_order_relaxed);
-    notify_handler(w, q, AS_WANT_ROOM | AS_WANT_INPUT);
+    as_worker_wake_handler(w, q, AS_WANT_ROOM | AS_WANT_INPUT);
     pthread_mutex_unlock(&w->mu);
 }
 
@@ -333,16 +282,11 @@ void as_worker_local_cancel(struct as_worker *w, struct as_worker_req *q)
 /* Stores the first failure; its text is cut, but not inside a UTF-8 character. */
 static void record_failure(struct as_worker_local_call *r, uint32_t status, struct as_str why)
 {
-    size_t n = AS_MIN(why.n, sizeof(r->why) - 1);
-
     if (r->status)
         return;
     r->status = status;
-    while (n && n < why.n && ((uint8_t)why.p[n] & 0xc0) == 0x80)
-        n--;
-    if (n)
-        memcpy(r->why, why.p, n);
-    r->why[n] = 0;
+    why = as_utf8_cut(why, sizeof(r->why) - 1);
+    snprintf(r->why, sizeof(r->why), "%.*s", AS_STR_FMT(why));
 }
 
 static bool check_answer(struct as_worker_local_call *r, const struct as_msg *msg)

@@ -4,25 +4,31 @@
 
 #include <string.h>
 
-#define PUBLISH_BYTES (64u << 10) /* more output than this is sent at once */
-
 /* --- waiting for credit and inputs --- */
+
+unsigned as_worker_wake_handler(struct as_worker *w, struct as_worker_req *q, unsigned what)
+{
+    unsigned awaited = q->awaits & what;
+
+    if (w->n_awaiting)
+        pthread_cond_broadcast(&w->changed);
+    q->awaits &= ~what;
+    return awaited;
+}
 
 void as_worker_notify(struct as_worker *w, struct as_worker_req *q, unsigned what)
 {
-    if (w->n_awaiting)
-        pthread_cond_broadcast(&w->changed);
-    if (!(q->awaits & what))
+    what = as_worker_wake_handler(w, q, what);
+    if (!what)
         return;
-    q->ready_for |= q->awaits & what;
-    q->awaits &= ~what;
+    q->ready_for |= what;
     if (as_list_empty(&q->ready))
         as_list_push(&w->ready, &q->ready);
     if (w->event_loop)
         as_worker_wake(w);
 }
 
-static bool can_receive(const struct as_worker *w AS_UNUSED, const struct as_worker_req *q)
+static bool can_receive(const struct as_worker_req *q)
 {
     return !as_list_empty(&q->inputs) || q->inputs_over || !as_worker_is_awaited(q);
 }
@@ -33,7 +39,7 @@ bool as_worker_want(struct as_worker *w, struct as_worker_req *q, enum as_worker
 
     pthread_mutex_lock(&w->mu);
     is = what == AS_WANT_ROOM ? as_frame_window_is_open(&q->part_credit) || !as_worker_is_awaited(q)
-                              : can_receive(w, q);
+                              : can_receive(q);
     if (!is)
         q->awaits |= what;
     pthread_mutex_unlock(&w->mu);
@@ -57,9 +63,17 @@ bool as_worker_ready(struct as_worker *w, unsigned *ret_what, as_worker_visit ta
     return n;
 }
 
-static bool is_cancelled(const struct as_worker *w AS_UNUSED, const struct as_worker_req *q)
+static bool is_cancelled(const struct as_worker_req *q)
 {
     return atomic_load_explicit(&q->cancel, memory_order_relaxed) || !as_worker_is_awaited(q);
+}
+
+/* Whether a part may be sent: 0, AS_ECANCELLED, or AS_EAGAIN without credit. */
+static int may_send(const struct as_worker_req *q)
+{
+    if (is_cancelled(q))
+        return AS_ECANCELLED;
+    return as_frame_window_is_open(&q->part_credit) ? 0 : AS_EAGAIN;
 }
 
 int as_worker_room(struct as_worker *w, struct as_worker_req *q)
@@ -67,34 +81,32 @@ int as_worker_room(struct as_worker *w, struct as_worker_req *q)
     int r;
 
     pthread_mutex_lock(&w->mu);
-    r = is_cancelled(w, q)                         ? AS_ECANCELLED
-        : as_frame_window_is_open(&q->part_credit) ? 0
-                                                   : AS_EAGAIN;
+    r = may_send(q);
     pthread_mutex_unlock(&w->mu);
     return r;
 }
 
-static bool has_room(const struct as_worker *w, const struct as_worker_req *q)
+static bool has_room(const struct as_worker_req *q)
 {
-    return as_frame_window_is_open(&q->part_credit) || is_cancelled(w, q);
+    return may_send(q) != AS_EAGAIN;
 }
 
-static bool has_input(const struct as_worker *w, const struct as_worker_req *q)
+static bool has_input(const struct as_worker_req *q)
 {
-    return can_receive(w, q) || is_cancelled(w, q);
+    return can_receive(q) || is_cancelled(q);
 }
 
 /* Waits until has(q). With the lock held. */
 static void await_until(struct as_worker *w, struct as_worker_req *q,
-                        bool (*has)(const struct as_worker *, const struct as_worker_req *))
+                        bool (*has)(const struct as_worker_req *))
 {
     bool runner = pthread_equal(pthread_self(), w->runner);
 
-    if (runner && !has(w, q))
+    if (runner && !has(q))
         as_worker_read_and_send(w);
     else if (as_worker_has_out(w))
         as_worker_send(w);
-    while (!has(w, q)) {
+    while (!has(q)) {
         if (runner) { /* nobody else reads the socket now */
             as_worker_sleep(w);
             as_worker_read_and_send(w);
@@ -120,7 +132,7 @@ int as_worker_await_room(struct as_worker *w, struct as_worker_req *q)
 
     pthread_mutex_lock(&w->mu);
     await_until(w, q, has_room);
-    r = is_cancelled(w, q) ? AS_ECANCELLED : 0;
+    r = is_cancelled(q) ? AS_ECANCELLED : 0;
     pthread_mutex_unlock(&w->mu);
     return r;
 }
@@ -142,10 +154,9 @@ static int put_part(struct as_worker *w, struct as_worker_req *q, const struct a
     as_ns now;
     int err;
 
-    if (is_cancelled(w, q))
-        return AS_ECANCELLED;
-    if (!as_frame_window_is_open(&q->part_credit))
-        return AS_EAGAIN;
+    err = may_send(q);
+    if (err)
+        return err;
     fixed.tensor_params = as_worker_output_params(q);
     err = as_frame_put_msg(&q->link->out, AS_FRAME_DATA, q->stream, &fixed, msg, owner);
     if (err)
@@ -153,7 +164,7 @@ static int put_part(struct as_worker *w, struct as_worker_req *q, const struct a
     q->output_params.n = 0;
     as_frame_window_consume(&q->part_credit, as_frame_msg_cost(msg, &fixed.tensor_params, false));
     now = as_clock_now();
-    if (now - w->sent_at >= AS_WORKER_PART_QUIET || q->link->out.bytes > PUBLISH_BYTES) {
+    if (now - w->sent_at >= AS_WORKER_PART_QUIET || q->link->out.bytes > AS_WORKER_PUBLISH_BYTES) {
         w->sent_at = now;
         as_worker_send(w);
     } else {
@@ -164,31 +175,18 @@ static int put_part(struct as_worker *w, struct as_worker_req *q, const struct a
 
 int as_worker_part(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg)
 {
-    uint64_t len = as_frame_body_len(msg->tensors, msg->n_tensors);
-    struct as_msg copy = *msg;
-    struct as_tensor *t = NULL;
-    struct as_blob *b = NULL;
+    struct as_worker_outgoing o;
     int err;
 
     if (q->local_call)
         return as_worker_local_call_part(w, q, msg);
-    if (len > q->link->peer_max)
-        return AS_ETOOBIG;
-    if (len > AS_FRAME_INLINE) { /* copied without the lock; not into the arena, which is freed only
-                                    at the end */
-        t = malloc(msg->n_tensors * sizeof(*t));
-        b = t ? as_worker_copy_tensors(msg, t, len) : NULL;
-        if (!b) {
-            free(t);
-            return AS_ENOMEM;
-        }
-        copy.tensors = t;
-    }
+    err = as_worker_outgoing_init(&o, q, msg);
+    if (err)
+        return err;
     pthread_mutex_lock(&w->mu);
-    err = put_part(w, q, &copy, b);
+    err = put_part(w, q, o.msg, o.owner);
     pthread_mutex_unlock(&w->mu);
-    as_blob_unref(b);
-    free(t);
+    as_worker_outgoing_fini(&o);
     return err;
 }
 
@@ -378,7 +376,7 @@ int as_worker_next_input(struct as_worker *w, struct as_worker_req *q,
     n = as_list_pop(&q->inputs);
     if (n)
         *ret_input = AS_LIST_ENTRY(n, struct as_worker_req, node);
-    else if (is_cancelled(w, q))
+    else if (is_cancelled(q))
         r = AS_ECANCELLED;
     else
         r = q->inputs_over ? AS_EOF : AS_EAGAIN;

@@ -116,6 +116,48 @@ static void a_large_answer_goes_out_as_the_socket_takes_it(void **state)
     pthread_join(t, NULL);
 }
 
+static void a_large_answer_may_have_many_tensors(void **state)
+{
+    static uint8_t bytes[64 * 200];
+    const int64_t shape[] = {sizeof(bytes)};
+    struct as_tensor t[20];
+    struct as_msg msg = {.tensors = t, .n_tensors = AS_COUNT(t)};
+    struct pair *p = *state;
+    struct as_frame_msg m;
+    struct as_arena a;
+    const char *why;
+    char names[AS_COUNT(t)][8];
+    uint64_t got = 0;
+
+    for (uint32_t i = 0; i < AS_COUNT(t); i++) {
+        snprintf(names[i], sizeof(names[i]), "out%u", i);
+        t[i] = (struct as_tensor){.name = as_str_of(names[i]),
+                                  .dtype = AS_DT_UINT8,
+                                  .ndim = 1,
+                                  .shape = shape,
+                                  .data = bytes,
+                                  .nbytes = sizeof(bytes)};
+    }
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t)(i * 7);
+    fake_ask(&p->d, 1, 100);
+    fake_send(&p->d);
+    assert_int_equal(as_worker_answer(p->w, pair_next(p), &msg), 0);
+    as_worker_flush(p->w);
+    fake_expect(&p->d, AS_FRAME_DATA);
+    as_arena_init(&a, NULL, 0);
+    assert_int_equal(as_frame_get_msg(&p->d.f, &a, &m, &msg, &why), 0);
+    assert_int_equal(msg.n_tensors, AS_COUNT(t));
+    assert_int_equal(m.body_len, AS_COUNT(t) * sizeof(bytes));
+    while (got < m.body_len) {
+        fake_expect(&p->d, AS_FRAME_DATA);
+        for (uint32_t i = 0; i < p->d.f.n; i++)
+            assert_int_equal(p->d.f.p[i], bytes[(got + i) % sizeof(bytes)]);
+        got += p->d.f.n;
+    }
+    as_arena_fini(&a);
+}
+
 /* --- memory --- */
 
 static void held_bytes_stay_when_the_buffer_is_used_on(void **state)
@@ -206,6 +248,7 @@ int main(void)
         PAIRED(a_large_body_comes_in_frames_of_its_own),
         PAIRED(small_frames_may_surround_a_large_body),
         PAIRED(a_large_answer_goes_out_as_the_socket_takes_it),
+        PAIRED(a_large_answer_may_have_many_tensors),
         PAIRED(held_bytes_stay_when_the_buffer_is_used_on),
         PAIRED(many_small_holds_do_not_pin_many_buffers),
         cmocka_unit_test(a_hold_outlives_the_worker),
