@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, TypeVar
 
 from .batching import Batching
-from .errors import DeclarationError, check_flag, check_int
-from .signature import (
-    Signature,
-    Tensor,
-    check_stream,
-    is_async,
-    is_generator,
-    signature_of,
-    stream_param,
-)
+from .declared_model import Model, check_deployment, model_of, split_name
+from .errors import DeclarationError
+from .signature import Tensor
 from .spec import Deployment
 
 if TYPE_CHECKING:
@@ -26,68 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["AnyServe", "deployment", "model"]
 
 T = TypeVar("T")
-
-DEFAULT_ONGOING_ASYNC = 100
-MAX_ONGOING = 65535
-VERBS = {"config", "generate", "generate_stream", "infer", "infer_stream", "load", "ready", "setting", "stats", "trace",
-         "unload"}  # fmt: skip
-_NAME = re.compile(r"[A-Za-z0-9._/-]{1,128}\Z")
-_DEPLOYMENT = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
-_VERSION = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
-
-
-class Model(NamedTuple):
-    """One declared model, checked."""
-
-    name: str
-    version: str
-    handler: Any  # function, instance or class
-    signature: Signature
-    is_async: bool
-    max_ongoing_requests: int
-    deployment: Optional[str]
-    threads: Optional[int]
-    eager: bool
-    idempotent: bool
-    max_queued_requests: Optional[int]
-    decoupled: bool  # it gives any number of responses to a request
-    stream: Optional[str]  # the parameter that takes a stream of requests
-    batching: Optional[Batching] = None
-
-
-def check_name(name: Any) -> str:
-    """Checks a model name, which must be usable as part of a URL path."""
-    if not isinstance(name, str) or not _NAME.match(name):
-        raise DeclarationError(
-            "%r is no model name: 1-128 characters of A-Z a-z 0-9 . _ / -" % (name,)
-        )
-    segments = name.split("/")
-    for segment in segments:
-        if segment in ("", ".", "..", "versions"):
-            raise DeclarationError("model name %r: the segment %r is not allowed" % (name, segment))
-    if segments[-1] in VERBS:
-        raise DeclarationError("model name %r: its last segment is a REST verb" % name)
-    return name
-
-
-def check_deployment(name: Any) -> str:
-    """Checks a deployment name, which may also come from a file name: there is no rule about segments."""
-    if not isinstance(name, str) or not _DEPLOYMENT.match(name):
-        raise DeclarationError(
-            "%r is no deployment name: 1-128 characters of A-Z a-z 0-9 . _ -" % (name,)
-        )
-    return name
-
-
-def _split_name(name: Any, version: Optional[str]) -> "tuple[str, str]":
-    if isinstance(name, str) and ":" in name:
-        if version is not None:
-            raise DeclarationError("%r names a version, and version=%r another" % (name, version))
-        name, version = name.split(":", 1)
-    version = "1" if version is None else version
-    if not isinstance(version, str) or not _VERSION.match(version):
-        raise DeclarationError("%r is no version: 1-64 characters of A-Z a-z 0-9 . _ -" % (version,))
-    return check_name(name), version
 
 
 def _home_of_caller() -> Optional[str]:
@@ -168,18 +98,21 @@ class AnyServe:
             handler returns arrays with a row for each item, or a list with the answer of each request,
             in which an exception (such as anyserve.Error) fails only its own request.
         """
-        model_name, model_version = _split_name(name, version)
+        key = split_name(name, version)
 
         def declare(handler: T) -> T:
             try:
-                self._add(
-                    model_name, model_version, handler, inputs, outputs, max_ongoing_requests,
-                    deployment, threads, eager, idempotent, max_queued_requests, batching,
+                if key in self._models:
+                    raise DeclarationError("model %r version %r is declared twice" % key)
+                self._models[key] = model_of(
+                    *key, handler, inputs=inputs, outputs=outputs, max_ongoing_requests=max_ongoing_requests,
+                    deployment=deployment, threads=threads, eager=eager, idempotent=idempotent,
+                    max_queued_requests=max_queued_requests, batching=batching,
                 )  # fmt: skip
             except DeclarationError as e:
                 if str(e).startswith("model "):
                     raise
-                raise DeclarationError("model %r: %s" % (model_name, e)) from None
+                raise DeclarationError("model %r: %s" % (key[0], e)) from None
             return handler
 
         return declare
@@ -227,53 +160,6 @@ class AnyServe:
         from .testing.client import TestClient
 
         return TestClient(self, user_config, debug_errors)
-
-    def _add(
-        self, name: str, version: str, handler: Any, inputs: Any, outputs: Any, ongoing: Any,
-        deployment: Any, threads: Any, eager: Any, idempotent: Any, queued: Any, batching: Any,
-    ) -> None:  # fmt: skip
-        if (name, version) in self._models:
-            raise DeclarationError("model %r version %r is declared twice" % (name, version))
-        if not callable(handler):
-            raise DeclarationError("%r cannot be called" % (handler,))
-        asynchronous = is_async(handler)
-        stream = stream_param(handler)
-        if stream is not None:
-            check_stream(handler, stream)
-        decoupled = is_generator(handler) or stream is not None
-        if threads is not None:
-            check_int(threads, "threads", 1, 1024)
-            if asynchronous:
-                raise DeclarationError("threads is for sync handlers; this one is async")
-        if check_flag(eager, "eager") and not asynchronous:
-            raise DeclarationError("eager is for async handlers; this one is not")
-        if eager and decoupled:
-            raise DeclarationError("eager is for handlers that give one response; this one gives a stream")
-        if batching is not None and not isinstance(batching, Batching):
-            raise DeclarationError("batching is a Batching(...), not %r" % (batching,))
-        if batching is not None and (decoupled or stream is not None):
-            raise DeclarationError("batching is for handlers that take and give one message")
-        if ongoing is None:
-            many = asynchronous and batching is None
-            ongoing = DEFAULT_ONGOING_ASYNC if many else threads or 1
-        if queued is not None and queued != -1:
-            check_int(queued, "max_queued_requests", 1, 2**31 - 1)
-        self._models[name, version] = Model(
-            name,
-            version,
-            handler,
-            signature_of(handler, inputs, outputs, batching is not None),
-            asynchronous,
-            check_int(ongoing, "max_ongoing_requests", 1, MAX_ONGOING),
-            None if deployment is None else check_deployment(deployment),
-            threads,
-            eager,
-            check_flag(idempotent, "idempotent"),
-            queued,
-            decoupled,
-            stream,
-            batching,
-        )
 
     def __repr__(self) -> str:
         return "<AnyServe with %d model%s>" % (len(self._models), "" if len(self._models) == 1 else "s")

@@ -6,7 +6,7 @@ import math
 import shlex
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
-from .app import Model
+from .declared_model import Model
 from .signature import Tensor
 
 MOST = 64  # most values that are written out; more are read from a pipe

@@ -11,7 +11,7 @@ import typing
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import request_param
-from .errors import DeclarationError
+from .errors import DeclarationError, is_int
 
 __all__ = ["Response", "Tensor"]
 
@@ -94,7 +94,7 @@ class Tensor:
             if len(dims) > MAX_DIMS:
                 raise DeclarationError("a shape has at most %d dimensions" % MAX_DIMS)
             for size in dims:
-                if not isinstance(size, int) or isinstance(size, bool) or not -1 <= size < 2**63:
+                if not is_int(size) or not -1 <= size < 2**63:
                     raise DeclarationError(
                         "sizes of a shape are integers >= -1, not %r in %r" % (size, shape)
                     )
@@ -214,11 +214,16 @@ def _function_of(handler: Any) -> Tuple[Callable[..., Any], bool]:
     return handler, False
 
 
+def _code_of(handler: Any) -> Callable[..., Any]:
+    """The function that has the code; of a callable object its class's __call__."""
+    function, _ = _function_of(handler)
+    is_function = inspect.isroutine(function) or isinstance(function, functools.partial)
+    return function if is_function else type(function).__call__
+
+
 def place_of(handler: Any, path_of: Callable[[str], str]) -> str:
     """File and line of the handler, for messages. path_of: turns its path into the one that the user knows."""
-    function, _ = _function_of(handler)
-    if not inspect.isroutine(function) and not isinstance(function, functools.partial):
-        function = type(function).__call__
+    function = _code_of(handler)
     while isinstance(function, functools.partial):
         function = function.func
     code = getattr(inspect.unwrap(function), "__code__", None)
@@ -251,10 +256,7 @@ _STREAM_TEXT = re.compile(r"(typing\.|collections\.abc\.|t\.)?Async(Iterator|Ite
 
 def stream_param(handler: Any) -> Optional[str]:
     """The parameter that gets a stream of requests (``requests: AsyncIterator[Request]``), or None."""
-    function, _ = _function_of(handler)
-    if not inspect.isroutine(function):
-        function = type(function).__call__
-    hints = _hints(handler) or dict(getattr(function, "__annotations__", {}))
+    hints = _hints(handler) or dict(getattr(_code_of(handler), "__annotations__", {}))
     for name, hint in hints.items():
         text = isinstance(hint, str) and _STREAM_TEXT.match(hint)
         if name != "return" and (text or hint in _STREAMS or typing.get_origin(hint) in _STREAMS):
@@ -296,9 +298,7 @@ def _params(handler: Any) -> Tuple[List[Param], int, bool]:
 
 
 def _hints(handler: Any) -> Dict[str, Any]:
-    function, _ = _function_of(handler)
-    if not inspect.isroutine(function) and not inspect.isclass(function):
-        function = type(function).__call__
+    function = _code_of(handler)
     try:
         return typing.get_type_hints(function, include_extras=True)
     except Exception as e:
@@ -319,9 +319,7 @@ def _mark_request(handler: Any, params: List[Param], hints: Dict[str, Any], batc
     """Marks the parameter that gets the request, if there is one."""
     function, _ = _function_of(handler)
     annotations = {p.name: p.annotation for p in inspect.signature(function).parameters.values()}
-    if not inspect.isroutine(function) and not isinstance(function, functools.partial):
-        function = type(function).__call__
-    special = request_param.find(function, {p.name: annotations[p.name] for p in params}, batched)
+    special = request_param.find(_code_of(handler), {p.name: annotations[p.name] for p in params}, batched)
     if special is not None and _tensor_of(hints.get(special)) is not None:
         raise DeclarationError("parameter %r takes the request, but it is annotated with a Tensor" % special)
     return [p._replace(is_request=p.name == special) for p in params]

@@ -25,20 +25,11 @@ import signal
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import replica
-from .code.target import (
-    EX_INTERPRETER,
-    EX_NOTFOUND,
-    EX_RAISED,
-    EX_USAGE,
-    Deployment,
-    Stop,
-    describe,
-    files_beside,
-    load,
-    stop,
-    use_copy,
-)
+from .code.copied import use_copy
+from .code.deployments import Deployment, describe, files_beside
+from .code.target import load
 from .runtime import spare
+from .stop import EX_INTERPRETER, EX_NOTFOUND, EX_RAISED, EX_USAGE, Stop, parse_args, stop
 
 MIN_PYTHON = (3, 11)
 IDENTITY = ("ANYSERVE_TOKEN", "ANYSERVE_REPLICA")  # variables
@@ -95,10 +86,7 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
     p.add_argument("--source", metavar="PATH", default="",
                    help="the folder that it is a copy of, or the target's file as it was named there")  # fmt: skip
     p.add_argument("--debug-errors", action="store_true", help="send tracebacks to clients")
-    try:
-        return p.parse_args(argv)
-    except SystemExit as e:
-        raise SystemExit(EX_USAGE if e.code else 0) from None
+    return parse_args(p, argv)
 
 
 MAX_REGISTRATION = 61440  # bytes: AS_CTL_TEXT_MAX

@@ -26,10 +26,8 @@ import tempfile  # noqa: E402
 from importlib.machinery import PathFinder  # noqa: E402
 from typing import Callable, Dict, Iterable, Iterator, List, NoReturn, Optional, Set, Tuple  # noqa: E402
 
+from ..stop import EX_DECLARATION, parse_args  # noqa: E402
 from . import search_path  # noqa: E402
-
-EX_USAGE = 64
-EX_CODE = 78
 
 FORMAT = b"anyserve code 1\n"
 PART = 1 << 20  # bytes that are read at once
@@ -361,18 +359,12 @@ def _search_path(root: str, first: Iterable[str]) -> Iterator[str]:
             yield os.path.normpath(os.path.join(root, rel))
 
 
-def split(target: str) -> Tuple[str, str]:
-    """Splits a target: the file or module, and ":attribute" or nothing."""
-    head = target.rpartition(":")[0] or target
-    return head, target[len(head) :]
-
-
 def find(args: argparse.Namespace) -> Optional[Tuple[Tree, str]]:
     """What to copy, and the target's file in it ("" for a module). None: there is nothing to copy, because the target is
     an installed package, or does not exist."""
     here = os.getcwd()
-    head, _ = split(args.target)
-    is_file = head.endswith(".py") or os.sep in head
+    head, _ = search_path.split(args.target)
+    is_file = search_path.is_file(head)
     path = os.path.join(os.path.realpath(os.path.dirname(os.path.join(here, head))), os.path.basename(head))
     root = here if not is_file or search_path.beneath(path, here) else os.path.dirname(path)
     tree = Tree(root, args.exclude, [args.store, os.path.dirname(args.store)], args.max_bytes, args.max_files)
@@ -416,10 +408,7 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
     p.add_argument("--max-files", type=_number, required=True, metavar="N", help="most files and folders of a copy")
     p.add_argument("--exclude", action="append", default=[], metavar="PATTERN", help="left out; a name, or a path with /")
     p.add_argument("--known", help="what this code declares is known: end after copying it")
-    try:
-        return p.parse_args(argv)
-    except SystemExit as e:
-        raise SystemExit(EX_USAGE if e.code else 0) from None
+    return parse_args(p, argv)
 
 
 def describe(target: str, copy: Optional[str], root: str, file: str) -> NoReturn:
@@ -443,15 +432,15 @@ def main(argv: Optional[List[str]] = None) -> int:
         value = store(tree, args.store)
     except Refused as e:
         print("anyserve: the code cannot be copied: %s\n%s" % (e, ADVICE), file=sys.stderr)
-        return EX_CODE
+        return EX_DECLARATION
     except OSError as e:
         print("anyserve: the code cannot be copied to %s: %s\n%s" % (args.store, e, ADVICE), file=sys.stderr)
-        return EX_CODE
+        return EX_DECLARATION
     copy = os.path.join(args.store, value)
     code_value = "sha256:" + value + ("/" + file if file else "")
     print("@code\t" + code_value)
     if code_value != args.known:
-        describe(file + split(args.target)[1] if file else args.target, copy, tree.root, file)
+        describe(file + search_path.split(args.target)[1] if file else args.target, copy, tree.root, file)
     return 0
 
 

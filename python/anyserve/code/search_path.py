@@ -1,4 +1,4 @@
-"""Which entries of sys.path belong to an application's code, and where they are in a copy of it.
+"""What a target names; which entries of sys.path belong to an application's code, and where they are in a copy of it.
 
 Used where a copy is made (pin.py) and where it is loaded (target.py), so that both agree. A real path has no symbolic
 link in it.
@@ -10,7 +10,18 @@ import os
 import site
 import sys
 import sysconfig
-from typing import Iterable, List, Optional
+from typing import Iterable, List, Optional, Tuple
+
+
+def split(target: str) -> Tuple[str, str]:
+    """Splits a target: the file or module, and ":attribute" or nothing."""
+    head = target.rpartition(":")[0] or target
+    return head, target[len(head) :]
+
+
+def is_file(head: str) -> bool:
+    """Whether the first part of a target is a file, not a module."""
+    return head.endswith(".py") or os.sep in head
 
 
 def beneath(path: str, folder: str) -> bool:

@@ -14,8 +14,9 @@ from types import ModuleType
 from typing import Any, Callable, Coroutine, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from .. import replica
-from ..code.target import EX_DECLARATION, EX_RAISED, FAULTS, stop, user_traceback
+from ..code.copied import user_traceback
 from ..errors import STATUS_NAMES, DeclarationError
+from ..stop import EX_DECLARATION, EX_RAISED, FAULTS, stop
 from .log import log_event
 from .options import check_options
 

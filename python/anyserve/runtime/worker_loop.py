@@ -18,11 +18,13 @@ import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from .. import __version__, _native, replica
-from ..app import Model
 from ..batching import Batching
-from ..code.target import EX_DECLARATION, EX_DENIED, EX_RAISED, FAULTS, Deployment, stop, user_traceback, users_path
+from ..code.copied import user_traceback, users_path
+from ..code.deployments import Deployment
+from ..declared_model import Model
 from ..errors import STATUS_NAMES, Error
 from ..signature import Param, Response, place_of
+from ..stop import EX_DECLARATION, EX_DENIED, EX_RAISED, FAULTS, stop
 from . import lifecycle, options
 from .log import log_event
 

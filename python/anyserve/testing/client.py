@@ -18,11 +18,11 @@ from typing import (
     Tuple, Type, Union,
 )  # fmt: skip
 
-from ..app import AnyServe, Model
-from ..arrays import as_array, datatype_of, tensor_bytes
-from ..code.target import deployments_of
+from ..arrays import as_array, as_elements, as_parameters, check_parameters, datatype_of, flatten, tensor_bytes
+from ..code.deployments import deployments_of
+from ..declared_model import Model, default_version
 from ..errors import DeclarationError, Error
-from ..runtime import lifecycle, warmup
+from ..runtime import lifecycle
 from ..signature import Tensor
 from .local import Answer, Call, Local, Message, error_of, plain_errors
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import asyncio
 
     import numpy as np
+
+    from ..app import AnyServe
 
 __all__ = ["Result", "TestClient"]
 
@@ -76,7 +78,7 @@ def _tensor(name: Any, value: Any, declared: Optional[Tensor]) -> Tuple[str, str
             shape.append(len(level))
             level = level[0] if len(level) else None
         try:
-            data = warmup._elements(where, declared.datatype, warmup._flat(where, _lists(value)))
+            data = as_elements(where, declared.datatype, flatten(where, _lists(value)))
         except DeclarationError as e:
             _refuse("INVALID_ARGUMENT", "%s", e)
         return name, declared.datatype, tuple(shape), data
@@ -107,9 +109,9 @@ def _message(model: Model, inputs: Optional[Inputs], parameters: Any, id: Any, m
             raise TypeError("input_parameters name the input %r, which is not given" % (name,))
     tensors = [(*_tensor(n, v, spec(n)), dict(of.get(n) or {})) for n, v in (inputs or {}).items()]
     try:
-        checked = warmup._parameters(dict(parameters or {}))
+        checked = as_parameters(dict(parameters or {}))
         for t in tensors:
-            warmup._check_parameters(t[-1])
+            check_parameters(t[-1])
     except DeclarationError as e:
         _refuse("INVALID_ARGUMENT", "%s", e)
     return Message(tensors, checked, id, _metadata(metadata))
@@ -139,6 +141,12 @@ class _Answers:
         self._model, self._id, self._wanted = model, id, outputs
         self._n_read = 0
         self._ended = False
+
+    def _only(self, first: Answer, end: Answer) -> Result:
+        """The result, if there is one answer."""
+        if end.status:
+            raise error_of(end)
+        return self.result(first)
 
     def _ask(self) -> None:
         """Makes room for the next answer."""
@@ -182,6 +190,11 @@ class Stream(_Answers, Iterator[Result]):
         self._received: "queue.SimpleQueue[Answer]" = queue.SimpleQueue()
         self.call = begin(self._received.put)
 
+    def only(self) -> Result:
+        """The answer to a request that has one."""
+        first = self._received.get()
+        return self._only(first, first if first.outputs is None else self._received.get())
+
     def __next__(self) -> Result:
         self._ask()
         return self._next(self._received.get())
@@ -215,6 +228,10 @@ class AsyncStream(_Answers, AsyncIterator[Result]):
     def _put(self, answer: Answer) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._received.put_nowait, answer)
+
+    async def only(self) -> Result:
+        first = await self._received.get()
+        return self._only(first, first if first.outputs is None else await self._received.get())
 
     async def __anext__(self) -> Result:
         self._ask()
@@ -287,7 +304,7 @@ class TestClient:
                 raise DeclarationError("the app declares no models")
             home = self._app.home()
             with plain_errors():
-                deployments = deployments_of(self._app, home.__name__ if home else "app", home)
+                deployments = deployments_of(self._app.models, self._app.deployments, home.__name__ if home else "app", home)
             try:
                 for d in deployments:
                     self._locals.append(Local(d, self._user_config, self._debug))
@@ -340,7 +357,7 @@ class TestClient:
             if (name, version) not in self._found:
                 _refuse("NOT_FOUND", "model '%s' has no version '%s'", name, version)
             return self._found[name, version]
-        return self._found[warmup.default_version(found, lambda key: key[1])]
+        return self._found[default_version(found, lambda key: key[1])]
 
     def _unary(self, model: str, version: Optional[str]) -> Tuple[Local, int, Model]:
         local, number = self._find(model, version)
@@ -367,18 +384,13 @@ class TestClient:
         """
         local, number, m = self._unary(model, version)
         self._may_wait(local, "await client.infer_async(...)")
-        received: "queue.SimpleQueue[Answer]" = queue.SimpleQueue()
         message = _message(m, inputs, parameters, id, metadata, input_parameters)
-        call = local.begin(number, message, received.put)
+        answers = Stream((m, id, outputs), lambda put: local.begin(number, message, put))
         try:
-            first = received.get()
-            end = first if first.outputs is None else received.get()
+            return answers.only()
         except KeyboardInterrupt:
-            call.cancel()
+            answers.call.cancel()
             raise
-        if end.status:
-            raise error_of(end)
-        return _Answers(m, id, outputs).result(first)
 
     async def infer_async(self, model: str, inputs: Optional[Inputs] = None, *, version: Optional[str] = None,
                           outputs: Optional[Sequence[str]] = None, parameters: Optional[Mapping[str, Any]] = None,
@@ -388,25 +400,14 @@ class TestClient:
         """Like infer, for code on an event loop; cancelling it cancels the request."""
         import asyncio
 
-        loop = asyncio.get_running_loop()
         local, number, m = self._unary(model, version)
         message = _message(m, inputs, parameters, id, metadata, input_parameters)
-        received: "asyncio.Queue[Answer]" = asyncio.Queue()
-
-        def put(answer: Answer) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(received.put_nowait, answer)
-
-        call = local.begin(number, message, put)
+        answers = AsyncStream((m, id, outputs), lambda put: local.begin(number, message, put))
         try:
-            first = await received.get()
-            end = first if first.outputs is None else await received.get()
+            return await answers.only()
         except asyncio.CancelledError:
-            call.cancel()
+            answers.call.cancel()
             raise
-        if end.status:
-            raise error_of(end)
-        return _Answers(m, id, outputs).result(first)
 
     def stream(self, model: str, inputs: Union[None, Inputs, Iterable[Inputs]] = None, *,
                version: Optional[str] = None, outputs: Optional[Sequence[str]] = None,

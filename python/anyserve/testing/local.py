@@ -18,10 +18,11 @@ import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from .. import replica
-from ..code.target import EX_DECLARATION, Deployment, Stop
+from ..code.deployments import Deployment
 from ..errors import STATUS_NAMES, DeclarationError, Error
 from ..runtime import lifecycle
 from ..runtime.worker_loop import Pool, Replica, report
+from ..stop import EX_DECLARATION, Stop
 
 if TYPE_CHECKING:
     import asyncio
