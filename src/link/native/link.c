@@ -97,7 +97,6 @@ static void op_send(struct as_upstream *u, struct as_call *c)
     as_ns now = as_loop_now(l->up.fleet->loop);
     struct as_frame_msg fixed = {
         .kind = AS_FRAME_TENSOR, .priority = c->core.priority, .target = c->core.model};
-    int err;
 
     if (c->core.deadline != AS_NEVER)
         /* 0 would mean no deadline; a deadline that passes now is left to the worker */
@@ -107,11 +106,7 @@ static void op_send(struct as_upstream *u, struct as_call *c)
     c->rx_msg.body_len = 0;
     c->outcome.dropped = 0;
     fixed.more = c->stream && c->stream->takes_inputs;
-    if (l->capabilities & AS_CAP_TENSOR_PARAMS)
-        fixed.tensor_params = c->payload.tensor_params;
-    err = as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->payload.msg,
-                           c->payload.blob);
-    AS_ASSERT(!err); /* the submitter has checked that it fits a frame */
+    as_link_put_payload(l, AS_FRAME_OPEN, c->core.stream, &fixed, &c->payload);
     if (c->stream)
         as_link_start_stream(l, c);
     if (l->health.execution_timeout && l->health.next_scan == AS_NEVER)

@@ -221,9 +221,13 @@ void as_link_discard_answers(struct as_link *l); /* of all requests: the link en
 /* One read, and handling what it brought. >0: there may be more; 0: nothing more now; <0: the link
  * has ended. */
 int as_link_read(struct as_link *l);
+/* Writes a payload as an OPEN or as DATA. The submitter has checked that it fits a frame. These two
+ * functions are where the link knows what a payload is. */
+void as_link_put_payload(struct as_link *l, enum as_frame_type type, uint64_t stream,
+                         struct as_frame_msg *fixed, const struct as_payload *p);
 /* Decodes a message of the worker. NULL, or what is wrong with it. */
 const char *as_link_decode(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
-                           struct as_msg *ret_msg);
+                           struct as_payload *ret_p);
 /* The worker ended the stream; the call's outcome is set. */
 void as_link_finish_call(struct as_link *l, struct as_call *c, struct as_model_times t, bool retry);
 void as_link_finish_ok(struct as_link *l, struct as_call *c, struct as_model_times t);

@@ -45,13 +45,12 @@ static const char *deliver_now(struct as_link *l, struct as_call *c, const struc
 {
     struct as_part p = {.call = c};
     struct as_frame_msg m;
-    const char *why = as_link_decode(f, &l->scratch, &m, &p.payload.msg);
+    const char *why = as_link_decode(f, &l->scratch, &m, &p.payload);
 
     if (why) {
         as_arena_reset(&l->scratch);
         return why;
     }
-    p.payload.tensor_params = m.tensor_params;
     p.cost = m.table.n + m.body_len;
     as_frame_window_consume(&c->stream->part_credit, p.cost);
     c->stream->on_part(c, &p);
@@ -82,12 +81,11 @@ static const char *store_part(struct as_link *l, struct as_call *c, const struct
 
     if (!p)
         return "out of memory";
-    why = as_link_decode(&copy, &p->arena, &m, &p->payload.msg);
+    why = as_link_decode(&copy, &p->arena, &m, &p->payload);
     if (why) {
         as_part_free(p);
         return why;
     }
-    p->payload.tensor_params = m.tensor_params;
     p->cost = m.table.n + m.body_len;
     as_frame_window_consume(&c->stream->part_credit, p->cost);
     if (m.body || !m.body_len) {
@@ -210,19 +208,14 @@ void as_link_send_input(struct as_link *l, struct as_call *c)
 {
     struct as_frame_msg fixed = {.more = true, .input = true};
     struct as_input *in = c->stream->input;
-    int err;
 
     if (!in || !as_frame_window_is_open(&c->stream->input_credit))
         return;
     /* bound to this worker: another one would get only the later inputs */
     as_replica_bind(l->up.replica, &c->core);
-    if (l->capabilities & AS_CAP_TENSOR_PARAMS)
-        fixed.tensor_params = in->payload.tensor_params;
+    as_link_put_payload(l, AS_FRAME_DATA, c->core.stream, &fixed, &in->payload);
     as_frame_window_consume(&c->stream->input_credit,
                             as_frame_msg_cost(&in->payload.msg, &fixed.tensor_params, true));
-    err = as_frame_put_msg(&l->out, AS_FRAME_DATA, c->core.stream, &fixed, &in->payload.msg,
-                           in->payload.blob);
-    AS_ASSERT(!err); /* the submitter has checked that it fits a frame */
     as_call_release_input(c->stream);
     as_link_schedule_flush(l);
 }

@@ -35,7 +35,6 @@ static void deliver_result(struct as_link *l, struct as_call *c, const struct as
     const struct as_model_times t = {m->service, as_frame_since(m->ended, now_of(l))};
 
     as_outcome_set(&c->outcome, 0);
-    c->outcome.result.tensor_params = m->tensor_params;
     as_link_finish_call(l, c, t, false);
 }
 
@@ -53,15 +52,31 @@ static bool is_awaited(const struct as_call *c)
     return c->core.state == AS_REQ_SENT;
 }
 
+/* --- payloads --- */
+
+void as_link_put_payload(struct as_link *l, enum as_frame_type type, uint64_t stream,
+                         struct as_frame_msg *fixed, const struct as_payload *p)
+{
+    int err;
+
+    if (l->capabilities & AS_CAP_TENSOR_PARAMS)
+        fixed->tensor_params = p->tensor_params;
+    err = as_frame_put_msg(&l->out, type, stream, fixed, &p->msg, p->blob);
+    AS_ASSERT(!err);
+}
+
 const char *as_link_decode(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
-                           struct as_msg *ret_msg)
+                           struct as_payload *ret_p)
 {
     const char *why;
 
-    if (as_frame_get_msg(f, a, ret_m, ret_msg, &why))
+    if (as_frame_get_msg(f, a, ret_m, &ret_p->msg, &why))
         return *why ? why : "out of memory";
+    ret_p->tensor_params = ret_m->tensor_params;
     return ret_m->id.n ? "an answer with a request id" : NULL;
 }
+
+/* --- answers --- */
 
 /* There is no memory for the answer. Its bytes are read and discarded, since other answers follow
  * on the link and must not wait for this client. */
@@ -91,7 +106,7 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
         return "out of memory";
     memcpy(p, f->p, f->n);
     copy.p = p;
-    why = as_link_decode(&copy, c->arena, &m, &c->outcome.result.msg);
+    why = as_link_decode(&copy, c->arena, &m, &c->outcome.result);
     if (why)
         return why;
     if (m.body || !m.body_len)
@@ -134,7 +149,7 @@ static const char *begin_small(struct as_link *l, struct as_call *c, const struc
 
     if (!c->client->local && !(copy.p = copy_small(l, c, f)))
         return NULL;
-    return as_link_decode(&copy, c->arena, m, &c->outcome.result.msg);
+    return as_link_decode(&copy, c->arena, m, &c->outcome.result);
 }
 
 static void on_message(struct as_link *l, struct as_call *c, const struct as_frame *f)
