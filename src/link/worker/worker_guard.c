@@ -289,20 +289,25 @@ static void *guard_main(void *arg)
     }
 }
 
-int as_worker_guard_start(struct as_worker *w)
+int as_worker_start_thread(pthread_t *t, void *(*run)(void *), void *arg)
 {
     sigset_t all, old;
     int err;
 
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    err = pthread_create(t, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return err ? AS_EIO : 0;
+}
+
+int as_worker_guard_start(struct as_worker *w)
+{
     w->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->timer_fd < 0 || w->stop_fd < 0)
         return AS_EIO;
-    sigfillset(&all); /* signals are handled by the caller's threads */
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    err = pthread_create(&w->guard, NULL, guard_main, w);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return err ? AS_EIO : 0;
+    return as_worker_start_thread(&w->guard, guard_main, w);
 }
 
 void as_worker_guard_stop(struct as_worker *w)

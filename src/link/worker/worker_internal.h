@@ -418,6 +418,9 @@ void as_worker_read_and_send(struct as_worker *w);
 /* Waits for the sockets or a wake; releases the lock meanwhile. */
 void as_worker_sleep(struct as_worker *w);
 int as_worker_guard_start(struct as_worker *w);
+/* A thread without signals, which the caller's threads handle: they end the runner's wait. 0, or
+ * AS_EIO. */
+int as_worker_start_thread(pthread_t *t, void *(*run)(void *), void *arg);
 void as_worker_guard_stop(struct as_worker *w); /* without the lock */
 void as_worker_arm_guard(
     struct as_worker *w);                 /* sets the guard's timer to 1 ms, if it is not set */

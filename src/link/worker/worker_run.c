@@ -137,7 +137,6 @@ static void thread_pool_free(struct thread_pool *c)
 static struct thread_pool *thread_pool_new(struct as_worker *w)
 {
     struct thread_pool *c = as_xalloc(sizeof(*c));
-    sigset_t all, old;
 
     c->w = w;
     c->cap = w->conf.slots;
@@ -145,12 +144,9 @@ static struct thread_pool *thread_pool_new(struct as_worker *w)
     c->threads = as_xalloc(w->conf.threads * sizeof(*c->threads));
     pthread_mutex_init(&c->mu, NULL);
     pthread_cond_init(&c->work, NULL);
-    sigfillset(&all); /* signals are handled by the runner, and end its wait */
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     while (c->n_threads < w->conf.threads &&
-           pthread_create(&c->threads[c->n_threads], NULL, thread_main, c) == 0)
+           !as_worker_start_thread(&c->threads[c->n_threads], thread_main, c))
         c->n_threads++;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (c->n_threads == w->conf.threads)
         return c;
     thread_pool_free(c);
