@@ -134,20 +134,19 @@ static void describe_missing(struct line *l, const struct model *m, const struct
 /* --- inputs --- */
 
 /* The argument for a tensor of the request, or of the group that begins with it. */
-static PyObject *input_of(struct model *m, struct as_worker_req *q, struct group *g,
-                          const struct as_tensor *t, struct args *a)
+static PyObject *input_of(struct execution *x, const struct as_tensor *t, struct args *a)
 {
-    if (g)
-        return native_group_array(m, g, (uint32_t)(t - as_worker_req_msg(q)->tensors));
-    return native_array(q, t, &a->hold);
+    if (x->group)
+        return native_group_array(x->m, x->group, (uint32_t)(t - as_worker_req_msg(x->q)->tensors));
+    return native_array(x->q, t, &a->hold);
 }
 
 /* Handles inputs without a parameter of that name: they go to **kwargs, or are a mistake of the
  * client. */
-static int bind_var_keyword(struct model *m, struct as_worker_req *q, struct group *g,
-                            struct args *a, char *why, size_t cap)
+static int bind_var_keyword(struct execution *x, struct args *a, char why[NATIVE_WHY])
 {
-    const struct as_msg *msg = as_worker_req_msg(q);
+    const struct as_msg *msg = as_worker_req_msg(x->q);
+    const struct model *m = x->m;
 
     a->rest = m->var_keyword ? PyDict_New() : NULL;
     if (m->var_keyword && !a->rest)
@@ -159,7 +158,7 @@ static int bind_var_keyword(struct model *m, struct as_worker_req *q, struct gro
         if (is_param(m, t->name))
             continue;
         if (!m->var_keyword) {
-            struct line l = {why, 0, cap};
+            struct line l = {why, 0, NATIVE_WHY};
 
             line_printf(&l, "unexpected input ");
             add_name(&l, 0, t->name);
@@ -168,7 +167,7 @@ static int bind_var_keyword(struct model *m, struct as_worker_req *q, struct gro
             return -1;
         }
         k = PyUnicode_FromStringAndSize(t->name.p, (Py_ssize_t)t->name.n);
-        v = k ? input_of(m, q, g, t, a) : NULL;
+        v = k ? input_of(x, t, a) : NULL;
         if (native_dict_put(a->rest, k, v) < 0)
             return -1;
     }
@@ -176,10 +175,10 @@ static int bind_var_keyword(struct model *m, struct as_worker_req *q, struct gro
 }
 
 /* 0; -1 with an exception set, or with the client's mistake in `why`. */
-static int bind_arguments(struct model *m, struct as_worker_req *q, Request *r, struct group *g,
-                          struct args *a, char *why, size_t cap)
+static int bind_arguments(struct execution *x, struct args *a, char why[NATIVE_WHY])
 {
-    const struct as_msg *msg = as_worker_req_msg(q);
+    const struct as_msg *msg = as_worker_req_msg(x->q);
+    const struct model *m = x->m;
     uint32_t hint = 0, bound = 0;
 
     a->n = 0;
@@ -200,14 +199,14 @@ static int bind_arguments(struct model *m, struct as_worker_req *q, Request *r, 
         PyObject *v;
 
         if (p->request) {
-            v = Py_NewRef(g ? g->requests : (PyObject *)r);
+            v = Py_NewRef(x->group ? x->group->requests : (PyObject *)x->request);
         } else if (t) {
-            v = input_of(m, q, g, t, a);
+            v = input_of(x, t, a);
             bound++;
         } else if (p->fallback) {
             v = Py_NewRef(p->fallback);
         } else {
-            describe_missing(&(struct line){why, 0, cap}, m, msg, p->utf8);
+            describe_missing(&(struct line){why, 0, NATIVE_WHY}, m, msg, p->utf8);
             return -1;
         }
         if (!v)
@@ -216,7 +215,7 @@ static int bind_arguments(struct model *m, struct as_worker_req *q, Request *r, 
     }
     /* a handler that takes the Request may ignore inputs: it has all of them there */
     if (m->var_keyword || (bound < msg->n_tensors && !m->takes_request))
-        return bind_var_keyword(m, q, g, a, why, cap);
+        return bind_var_keyword(x, a, why);
     return 0;
 }
 
@@ -235,15 +234,14 @@ static PyObject *vectorcall(struct model *m, struct args *a)
     return PyObject_VectorcallDict(m->handler, a->v, n | PY_VECTORCALL_ARGUMENTS_OFFSET, a->rest);
 }
 
-PyObject *native_call_handler(struct model *m, struct as_worker_req *q, Request *r, struct group *g,
-                              char *why, size_t cap)
+PyObject *native_call_handler(struct execution *x, char why[NATIVE_WHY])
 {
     struct args a;
     PyObject *result = NULL;
 
     why[0] = 0;
-    if (bind_arguments(m, q, r, g, &a, why, cap) == 0)
-        result = vectorcall(m, &a);
+    if (bind_arguments(x, &a, why) == 0)
+        result = vectorcall(x->m, &a);
     args_drop(&a);
     return result;
 }

@@ -28,12 +28,12 @@ static bool have_same_form(const struct model *m, const struct as_msg *a, const 
     return true;
 }
 
-static PyObject *make_requests(Link *l, struct model *m, struct group *g)
+static PyObject *make_requests(const struct execution *x, struct group *g)
 {
     PyObject *list = PyList_New(g->n);
 
     for (Py_ssize_t i = 0; list && i < g->n; i++) {
-        Request *r = native_request_new(l, m, g->at[i].q);
+        Request *r = native_request_new(x->link, x->m, g->at[i].q);
 
         if (!r) {
             Py_CLEAR(list);
@@ -45,27 +45,23 @@ static PyObject *make_requests(Link *l, struct model *m, struct group *g)
     return list;
 }
 
-/* Counts the members. This is done first, because after the first request is answered the next one
- * cannot be found. */
-static Py_ssize_t count_members(Link *l, struct as_worker_req *q)
+struct group *native_group_new(struct execution *x, bool *ret_failed)
 {
+    struct as_worker_req *q = x->q;
+    Link *l = x->link;
+    struct group *g;
     Py_ssize_t n = 0;
+    bool ok = true;
 
     for (; q; q = as_worker_next_member(l->w, q))
         n++;
-    return n;
-}
-
-struct group *native_group_new(Link *l, struct model *m, struct as_worker_req *q, bool *ret_failed)
-{
-    Py_ssize_t n = count_members(l, q);
-    struct group *g = PyMem_Calloc(1, sizeof(*g) + (size_t)n * sizeof(struct member));
-    bool ok = true;
-
+    q = x->q;
+    g = PyMem_Calloc(1, sizeof(*g) + (size_t)n * sizeof(struct member));
     if (!g) {
         PyErr_NoMemory();
         return NULL; /* the process ends, as it does when a Call cannot be made */
     }
+    x->group = g;
     g->n = n;
     l->calls += n - 1;
     for (Py_ssize_t i = 0; i < n; i++, q = as_worker_next_member(l->w, q)) {
@@ -73,17 +69,18 @@ struct group *native_group_new(Link *l, struct model *m, struct as_worker_req *q
 
         g->at[i].q = q;
         g->at[i].items = msg->n_tensors && msg->tensors[0].ndim ? msg->tensors[0].shape[0] : 1;
-        ok = ok && have_same_form(m, msg_of(g, 0), msg);
+        ok = ok && have_same_form(x->m, msg_of(g, 0), msg);
     }
-    if (ok && m->takes_request)
-        g->requests = make_requests(l, m, g);
-    if (ok && (g->requests || !m->takes_request))
+    if (ok && x->m->takes_request)
+        g->requests = make_requests(x, g);
+    if (ok && (g->requests || !x->m->takes_request))
         return g;
     PyErr_Clear();
-    native_group_fail(l, g, 13,
+    native_group_fail(x, AS_STATUS_INTERNAL,
                       ok ? AS_STR("no memory for the requests of a batch")
                          : AS_STR("the requests of a batch do not fit each other"));
     native_group_free(g);
+    x->group = NULL;
     *ret_failed = true;
     return NULL;
 }
@@ -98,14 +95,16 @@ void native_group_free(struct group *g)
     PyMem_Free(g);
 }
 
-void native_group_fail(Link *l, struct group *g, uint32_t code, struct as_str text)
+void native_group_fail(struct execution *x, uint32_t code, struct as_str text)
 {
+    struct group *g = x->group;
+
     for (Py_ssize_t i = 0; i < g->n; i++) {
         struct as_worker_req *q = g->at[i].q;
 
         g->at[i].q = NULL;
         if (q)
-            native_fail(l, q, code, text);
+            native_fail(x->link, q, code, text);
     }
 }
 
@@ -151,36 +150,38 @@ PyObject *native_group_array(struct model *m, struct group *g, uint32_t k)
 /* --- results --- */
 
 /* Fails one request of the batch; the others are not affected. Consumes exc. */
-static void fail_member(Link *l, struct model *m, struct member *at, PyObject *exc)
+static void fail_member(struct execution *x, struct member *at, PyObject *exc)
 {
     struct as_worker_req *q = at->q;
     struct handler_error v;
 
-    native_handler_error(l, m, exc, &v);
+    native_handler_error(x->link, x->m, exc, &v);
     at->q = NULL;
-    native_fail(l, q, v.code, v.text);
+    native_fail(x->link, q, v.code, v.text);
     Py_XDECREF(v.text_owner);
     Py_DECREF(exc);
 }
 
 /* Answers with a list that has an answer, or an exception, for each request. */
-static int answer_each(Link *l, struct model *m, struct group *g, PyObject *list)
+static int answer_each(struct execution *x, PyObject *list)
 {
+    struct group *g = x->group;
+
     if (PyList_GET_SIZE(list) != g->n)
         return output_refuse("model '%U' returned a list of %zd for a call with %zd request%s; a "
                              "list has one answer for each",
-                             m->name, PyList_GET_SIZE(list), g->n, g->n == 1 ? "" : "s");
+                             x->m->name, PyList_GET_SIZE(list), g->n, g->n == 1 ? "" : "s");
     for (Py_ssize_t i = 0; i < g->n; i++) {
         /* converting an answer may run code that changes the list */
         PyObject *v =
             i < PyList_GET_SIZE(list) ? Py_NewRef(PyList_GET_ITEM(list, i)) : Py_NewRef(Py_None);
 
         if (PyExceptionInstance_Check(v)) {
-            fail_member(l, m, &g->at[i], v);
+            fail_member(x, &g->at[i], v);
             continue;
         }
-        if (native_answer_rows(l, m, g->at[i].q, v, g->at[i].items) < 0)
-            fail_member(l, m, &g->at[i], native_fetch_exception());
+        if (native_answer_rows(x->link, x->m, g->at[i].q, v, g->at[i].items) < 0)
+            fail_member(x, &g->at[i], native_fetch_exception());
         g->at[i].q = NULL;
         Py_DECREF(v);
     }
@@ -245,42 +246,43 @@ static void row_slices_fini(struct row_slices *c)
     PyMem_Free(c->at);
 }
 
-static void answer_rows(Link *l, struct model *m, struct group *g, struct output *o,
-                        struct row_slices *c)
+static void answer_rows(struct execution *x, struct output *o, struct row_slices *c)
 {
+    struct group *g = x->group;
+
     for (Py_ssize_t i = 0; i < g->n; i++) {
         struct as_msg msg = output_message(o, g->at[i].q);
 
         msg.tensors = c->t;
         for (uint32_t k = 0; k < o->n; k++)
             slice_rows(&o->t[k], g->at[i].items, &c->t[k], c->shape[k], &c->at[k]);
-        if (output_send(l, m, g->at[i].q, &msg) < 0)
-            fail_member(l, m, &g->at[i], native_fetch_exception());
+        if (output_send(x->link, x->m, g->at[i].q, &msg) < 0)
+            fail_member(x, &g->at[i], native_fetch_exception());
         g->at[i].q = NULL;
     }
 }
 
 /* Answers with arrays that have a row for each item, in the order of the inputs. */
-static int answer_stacked(Link *l, struct model *m, struct group *g, PyObject *result)
+static int answer_stacked(struct execution *x, PyObject *result)
 {
     struct output o;
     struct row_slices c = {0};
-    int err = output_collect(&o, m, result);
+    int err = output_collect(&o, x->m, result);
 
     if (!err)
-        err = output_check_rows(&o, rows_of(g), g->n);
+        err = output_check_rows(&o, rows_of(x->group), x->group->n);
     if (!err && !row_slices_init(&c, &o)) {
         PyErr_NoMemory();
         err = -1;
     }
     if (!err)
-        answer_rows(l, m, g, &o, &c);
+        answer_rows(x, &o, &c);
     row_slices_fini(&c);
     output_fini(&o);
     return err;
 }
 
-int native_group_answer(Link *l, struct model *m, struct group *g, PyObject *result)
+int native_group_answer(struct execution *x, PyObject *result)
 {
-    return PyList_Check(result) ? answer_each(l, m, g, result) : answer_stacked(l, m, g, result);
+    return PyList_Check(result) ? answer_each(x, result) : answer_stacked(x, result);
 }

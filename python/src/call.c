@@ -20,23 +20,21 @@ static void finish_stream(Link *l, struct as_worker_req *q)
 }
 
 /* Ends all requests of a call with an error. */
-static void fail_call(Link *l, struct as_worker_req *q, struct group *g, uint32_t code,
-                      struct as_str text)
+static void fail_call(struct execution *x, uint32_t code, struct as_str text)
 {
-    if (g)
-        native_group_fail(l, g, code, text);
+    if (x->group)
+        native_group_fail(x, code, text);
     else
-        native_fail(l, q, code, text);
+        native_fail(x->link, x->q, code, text);
 }
 
 /* Answers with exc, which it consumes. -1: exc is set again, because it also ends the task. */
-static int fail_with_exception(Link *l, struct model *m, struct as_worker_req *q, struct group *g,
-                               PyObject *exc)
+static int fail_with_exception(struct execution *x, PyObject *exc)
 {
     struct handler_error v;
 
-    native_handler_error(l, m, exc, &v);
-    fail_call(l, q, g, v.code, v.text);
+    native_handler_error(x->link, x->m, exc, &v);
+    fail_call(x, v.code, v.text);
     Py_XDECREF(v.text_owner);
     if (v.is_cancelled)
         native_restore_exception(exc);
@@ -48,76 +46,70 @@ static int fail_with_exception(Link *l, struct model *m, struct as_worker_req *q
 /* --- the end of a call --- */
 
 /* The handler had the list, and may have put any object into it. */
-static void detach_request(PyObject *o)
+static void detach_requests(struct execution *x)
 {
-    if (Py_IS_TYPE(o, &native_request_type))
-        native_request_detach((Request *)(void *)o);
+    PyObject *list = x->group ? x->group->requests : NULL;
+
+    if (x->request)
+        native_request_detach(x->request);
+    for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list); i++) {
+        if (Py_IS_TYPE(PyList_GET_ITEM(list, i), &native_request_type))
+            native_request_detach((Request *)(void *)PyList_GET_ITEM(list, i));
+    }
 }
 
-/* Answers a request or a group with a result, and consumes it. result == NULL: an exception is set,
- * or `why` says what the client did wrong. */
-static int answer_call(Link *l, struct model *m, struct as_worker_req *q, Request *r,
-                       struct group *g, PyObject *result, const char *why)
+static int answer_with(struct execution *x, PyObject *result)
+{
+    if (x->m->decoupled) {
+        finish_stream(x->link, x->q);
+        return 0;
+    }
+    return x->group ? native_group_answer(x, result) : native_answer(x->link, x->m, x->q, result);
+}
+
+/* Answers with a result, and drops it and what x owns. result == NULL: an exception is set, or
+ * `why` says what the client did wrong. */
+static int finish_call(struct execution *x, PyObject *result, const char *why)
 {
     /* fetched before anything else runs: detaching calls into Python */
     PyObject *exc = result || why[0] ? NULL : native_fetch_exception();
+    int err = 0;
 
-    if (r)
-        native_request_detach(r);
-    for (Py_ssize_t i = 0; g && g->requests && i < PyList_GET_SIZE(g->requests); i++)
-        detach_request(PyList_GET_ITEM(g->requests, i));
-    if (result) {
-        int err = 0;
-
-        if (m->decoupled)
-            finish_stream(l, q);
-        else if (g)
-            err = native_group_answer(l, m, g, result);
-        else
-            err = native_answer(l, m, q, result);
-        Py_DECREF(result);
-        if (!err)
-            return 0;
+    detach_requests(x);
+    if (result && answer_with(x, result))
         exc = native_fetch_exception();
-    }
+    Py_XDECREF(result);
     if (exc)
-        return fail_with_exception(l, m, q, g, exc);
-    fail_call(l, q, g, AS_STATUS_INVALID_ARGUMENT, as_str_of(why));
-    return 0;
-}
-
-/* The same, for a call that has no Call: consumes r and g, too. */
-static int finish_call(Link *l, struct model *m, struct as_worker_req *q, Request *r,
-                       struct group *g, PyObject *result, const char *why)
-{
-    int err = answer_call(l, m, q, r, g, result, why);
-
-    Py_XDECREF((PyObject *)r);
-    native_group_free(g);
+        err = fail_with_exception(x, exc);
+    else if (!result)
+        fail_call(x, AS_STATUS_INVALID_ARGUMENT, as_str_of(why));
+    Py_XDECREF((PyObject *)x->request);
+    native_group_free(x->group);
     return err;
 }
 
-/* Makes a Call. Returns a new reference for the caller; a second one lives until the request is
- * answered. */
-static Call *call_new(Link *l, struct model *m, struct as_worker_req *q, Request *r,
-                      struct group *g)
+/* A cancel finds the call through its requests. */
+static void set_call(const struct execution *x, Call *c)
+{
+    as_worker_req_set_data(x->q, c);
+    for (Py_ssize_t i = 1; x->group && i < x->group->n; i++)
+        as_worker_req_set_data(x->group->at[i].q, c);
+}
+
+/* Makes a Call, which owns what x owns. Returns a new reference for the caller; a second one lives
+ * until the request is answered. NULL with an exception: x is as it was. */
+static Call *call_new(const struct execution *x)
 {
     Call *c = PyObject_New(Call, &native_call_type);
 
     if (!c)
         return NULL;
-    c->link = (Link *)Py_NewRef((PyObject *)l);
-    c->m = m;
-    c->q = q;
-    c->request = (Request *)Py_XNewRef((PyObject *)r);
-    c->group = g; /* owned by the call from here on */
+    c->x = *x;
+    Py_INCREF((PyObject *)x->link);
     c->coro = c->task = c->first = NULL;
     c->traced = false;
     c->stream = NULL;
-    /* the second reference: a cancel finds the call through the request */
-    as_worker_req_set_data(q, Py_NewRef((PyObject *)c));
-    for (Py_ssize_t i = 1; g && i < g->n; i++)
-        as_worker_req_set_data(g->at[i].q, c);
+    set_call(x, (Call *)(void *)Py_NewRef((PyObject *)c));
     return c;
 }
 
@@ -125,22 +117,16 @@ static Call *call_new(Link *l, struct model *m, struct as_worker_req *q, Request
  * this call (close() in a finalizer, a cancel): it must find the call answered. */
 static int end_call(Call *c, PyObject *result, const char *why)
 {
-    struct as_worker_req *q = c->q;
-    Request *r = c->request;
-    struct group *g = c->group;
+    struct execution x = c->x;
     int err;
 
-    c->q = NULL;
-    c->request = NULL;
+    c->x.q = NULL;
+    c->x.request = NULL;
+    c->x.group = NULL;
     if (c->stream)
         c->stream->q = NULL; /* the stream is over */
-    c->group = NULL;
-    as_worker_req_set_data(q, NULL);
-    for (Py_ssize_t i = 1; g && i < g->n; i++)
-        as_worker_req_set_data(g->at[i].q, NULL);
-    err = answer_call(c->link, c->m, q, r, g, result, why);
-    native_group_free(g);
-    Py_XDECREF((PyObject *)r);
+    set_call(&x, NULL);
+    err = finish_call(&x, result, why);
     Py_CLEAR(c->task);
     Py_DECREF((PyObject *)c);
     return err;
@@ -148,43 +134,52 @@ static int end_call(Call *c, PyObject *result, const char *why)
 
 /* --- the id of the request, for logging --- */
 
+struct trace {
+    PyObject *var, *token; /* NULL: nothing was set */
+};
+
 /* Sets the context variable in which logging finds the id of the request: the request's own id, or
- * that of the client's header. A batch has none. Returns the token for trace_end, or NULL. */
-static PyObject *trace_begin(Link *l, struct as_worker_req *q, const struct group *g)
+ * that of the client's header. A batch has none. */
+static struct trace trace_begin(const struct execution *x)
 {
+    struct trace t = {x->link->trace, NULL};
     const struct as_msg *msg;
     struct as_str id;
-    PyObject *s, *token;
+    PyObject *s;
 
-    if (__builtin_expect(!l->trace, 1) || g)
-        return NULL;
-    msg = as_worker_req_msg(q);
+    if (__builtin_expect(!t.var, 1) || x->group)
+        return (struct trace){0};
+    msg = as_worker_req_msg(x->q);
     id = msg->id;
     for (uint32_t i = 0; !id.n && i < msg->n_meta; i++) {
         if (as_str_eq(msg->meta[i].key, AS_STR("x-request-id")))
             id = msg->meta[i].value;
     }
     if (!id.n)
-        return NULL;
+        return (struct trace){0};
     s = native_text(id);
-    token = s ? PyContextVar_Set(l->trace, s) : NULL;
+    t.token = s ? PyContextVar_Set(t.var, s) : NULL;
     Py_XDECREF(s);
-    if (!token)
+    if (!t.token) {
         PyErr_Clear();
-    return token;
+        return (struct trace){0};
+    }
+    Py_INCREF(t.var);
+    return t;
 }
 
 /* Resets the context variable; an exception that is set stays set. */
-static void trace_end(PyObject *var, PyObject *token)
+static void trace_end(struct trace t)
 {
     PyObject *exc;
 
-    if (__builtin_expect(!token, 1))
+    if (__builtin_expect(!t.token, 1))
         return;
     exc = native_save_exception();
-    if (PyContextVar_Reset(var, token))
+    if (PyContextVar_Reset(t.var, t.token))
         PyErr_Clear(); /* the code has changed the context */
-    Py_DECREF(token);
+    Py_DECREF(t.token);
+    Py_DECREF(t.var);
     native_restore_exception(exc);
 }
 
@@ -201,13 +196,13 @@ static PySendResult report_step(Call *c, PySendResult how, PyObject *out, PyObje
         *ret = out;
         return PYGEN_NEXT;
     }
-    if (!c->q) { /* it was answered by close() */
+    if (!c->x.q) { /* it was answered by close() */
         Py_XDECREF(out);
         *ret = how == PYGEN_RETURN ? Py_NewRef(Py_None) : NULL;
         return how;
     }
     err = end_call(c, how == PYGEN_RETURN ? out : NULL, "");
-    native_schedule_turn(c->link);
+    native_schedule_turn(c->x.link);
     if (err)
         return PYGEN_ERROR;
     *ret = Py_NewRef(Py_None);
@@ -222,9 +217,12 @@ static PySendResult call_send(PyObject *o, PyObject *arg, PyObject **ret)
 
     /* the first await of an eager handler, from before there was a task to give it to */
     c->first = NULL;
-    if (!c->traced && c->q) { /* the context belongs to the task and its children only */
+    if (!c->traced && c->x.q) { /* the context belongs to the task and its children only */
+        struct trace t = trace_begin(&c->x);
+
         c->traced = true;
-        Py_XDECREF(trace_begin(c->link, c->q, c->group));
+        Py_XDECREF(t.token);
+        Py_XDECREF(t.var);
     }
     if (!out)
         how = PyIter_Send(c->coro, arg, &out);
@@ -284,56 +282,52 @@ static PyObject *call_close(PyObject *o, PyObject *unused AS_UNUSED)
 {
     Call *c = (Call *)(void *)o;
 
-    if (c->q) {
+    if (c->x.q) {
         end_call(c, NULL, "the handler was closed before it answered");
-        native_schedule_turn(c->link);
+        native_schedule_turn(c->x.link);
     }
     if (!c->coro)
         Py_RETURN_NONE;
     return PyObject_CallMethod(c->coro, "close", NULL);
 }
 
-/* Starts the coroutine of a handler. Consumes coro and r: then a request that only this code refers
- * to need not be materialized at its end, which may come in here. `s`: of a model with several
- * messages, or NULL. */
-static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request *r,
-                      struct group *g, PyObject *coro, Stream *s)
+/* Starts the coroutine of a handler, and consumes it. `s`: of a model with several messages, or
+ * NULL. */
+static int start_coro(struct execution *x, PyObject *coro, Stream *s)
 {
     PyObject *first = NULL, *task;
     int err = 0;
     Call *c;
 
-    if (m->eager) {
-        PyObject *var = Py_XNewRef(l->trace), *token = trace_begin(l, q, g);
+    if (x->m->eager) {
+        struct trace t = trace_begin(x);
         PySendResult how = PyIter_Send(coro, Py_None, &first);
 
-        trace_end(var, token);
-        Py_XDECREF(var);
+        trace_end(t);
         if (how != PYGEN_NEXT) {
-            err = finish_call(l, m, q, r, g, how == PYGEN_RETURN ? first : NULL, "");
+            err = finish_call(x, how == PYGEN_RETURN ? first : NULL, "");
             Py_DECREF(coro);
             return err;
         }
     }
-    c = call_new(l, m, q, r, g);
+    c = call_new(x);
     if (!c) {
         if (s)
             s->q = NULL;
         Py_XDECREF(first);
         Py_DECREF(coro);
-        return finish_call(l, m, q, r, g, NULL, "");
+        return finish_call(x, NULL, "");
     }
-    Py_XDECREF((PyObject *)r);
     c->coro = coro;
     c->stream = (Stream *)Py_XNewRef((PyObject *)s);
     c->first = first;
-    /* an eager task factory may run the task to its end in here: then c->q is NULL */
-    task = native_spawn_task(l, (PyObject *)c);
-    if (c->q && !task)
+    /* an eager task factory may run the task to its end in here: then c->x.q is NULL */
+    task = native_spawn_task(x->link, (PyObject *)c);
+    if (c->x.q && !task)
         err = end_call(c, NULL, "");
     else if (!task)
         err = -1; /* it was answered in native_spawn_task; the exception ends the worker */
-    else if (c->q)
+    else if (c->x.q)
         c->task = Py_NewRef(task);
     Py_XDECREF(task);
     Py_DECREF((PyObject *)c);
@@ -342,45 +336,47 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
 
 /* --- starting --- */
 
-static int start_thread(Link *l, struct model *m, struct as_worker_req *q, struct group *g)
+static int start_thread(struct execution *x)
 {
-    PyObject *submit = m->submit ? m->submit : l->run_in_thread, *r;
-    Call *c = call_new(l, m, q, NULL, g);
+    Link *l = x->link;
+    PyObject *submit = x->m->submit ? x->m->submit : l->run_in_thread, *r;
+    Py_ssize_t in_thread = !x->m->submit;
+    Call *c = call_new(x);
     int err = 0;
 
-    l->n_in_thread += c && !m->submit;
-    r = c ? PyObject_CallOneArg(submit, (PyObject *)c) : NULL;
-    l->n_in_thread -= c && !m->submit && !r;
-
     if (!c)
-        err = finish_call(l, m, q, NULL, g, NULL, "");
-    else if (!r)
+        return finish_call(x, NULL, "");
+    l->n_in_thread += in_thread;
+    r = PyObject_CallOneArg(submit, (PyObject *)c);
+    if (!r) {
+        l->n_in_thread -= in_thread;
         err = end_call(c, NULL, "");
+    }
     Py_XDECREF(r);
-    Py_XDECREF((PyObject *)c);
+    Py_DECREF((PyObject *)c);
     return err;
 }
 
-/* Starts an async handler with several messages: a coroutine of the SDK drives it. Consumes r. */
-static int start_stream(Link *l, struct model *m, struct as_worker_req *q, Request *r)
+/* Starts an async handler with several messages: a coroutine of the SDK drives it. */
+static int start_stream(struct execution *x)
 {
-    Stream *s = native_stream_new(l, m, q);
+    Stream *s = native_stream_new(x->link, x->m, x->q);
     PyObject *result = NULL, *coro = NULL;
     char why[NATIVE_WHY];
     int err;
 
     why[0] = 0;
     if (s)
-        result = m->streams_inputs ? PyObject_CallOneArg(m->handler, (PyObject *)s)
-                                   : native_call_handler(m, q, r, NULL, why, sizeof(why));
+        result = x->m->streams_inputs ? PyObject_CallOneArg(x->m->handler, (PyObject *)s)
+                                      : native_call_handler(x, why);
     if (result)
-        coro = PyObject_CallFunctionObjArgs(l->drive, (PyObject *)s, result, NULL);
+        coro = PyObject_CallFunctionObjArgs(x->link->drive, (PyObject *)s, result, NULL);
     if (coro) {
-        err = start_coro(l, m, q, r, NULL, coro, s);
+        err = start_coro(x, coro, s);
     } else {
         if (s)
             s->q = NULL;
-        err = finish_call(l, m, q, r, NULL, NULL, why);
+        err = finish_call(x, NULL, why);
     }
     Py_XDECREF(result);
     Py_XDECREF((PyObject *)s);
@@ -389,63 +385,56 @@ static int start_stream(Link *l, struct model *m, struct as_worker_req *q, Reque
 
 /* Calls the handler. A sync handler is done afterwards; if it is a generator, all its results are
  * sent. */
-static PyObject *run_handler(Link *l, struct model *m, struct as_worker_req *q, Request *r,
-                             struct group *g, char *why, size_t cap)
+static PyObject *run_handler(struct execution *x, char why[NATIVE_WHY])
 {
-    PyObject *var = Py_XNewRef(l->trace), *token = trace_begin(l, q, g);
-    PyObject *result = native_call_handler(m, q, r, g, why, cap);
+    struct trace t = trace_begin(x);
+    PyObject *result = native_call_handler(x, why);
 
-    if (m->decoupled && result)
-        result = native_stream_run(l, m, q, result);
-    trace_end(var, token);
-    Py_XDECREF(var);
+    if (x->m->decoupled && result)
+        result = native_stream_run(x->link, x->m, x->q, result);
+    trace_end(t);
     return result;
 }
 
-static int start_handler(Link *l, struct model *m, struct as_worker_req *q, struct group *g)
+static int start_handler(struct execution *x)
 {
-    Request *r = NULL;
+    Link *l = x->link;
     char why[NATIVE_WHY];
     PyObject *result;
     as_ns begun;
 
-    if (m->takes_request && !g) {
-        r = native_request_new(l, m, q);
-        if (!r)
-            return answer_call(l, m, q, NULL, NULL, NULL, "");
+    if (x->m->takes_request && !x->group) {
+        x->request = native_request_new(l, x->m, x->q);
+        if (!x->request)
+            return finish_call(x, NULL, "");
     }
-    if (m->decoupled && m->is_async) {
+    if (x->m->decoupled && x->m->is_async) {
         native_sync_leave(l);
-        return start_stream(l, m, q, r);
+        return start_stream(x);
     }
-    if (!m->is_async && l->loop)
+    if (!x->m->is_async && l->loop)
         native_sync_enter(l);
     else if (l->loop)
         native_sync_leave(l);
     begun = l->in_sync ? native_sync_clock() : 0;
-    result = run_handler(l, m, q, r, g, why, sizeof(why));
+    result = run_handler(x, why);
     if (begun)
-        native_sync_record(l, m, native_sync_clock() - begun, true);
-    if (m->is_async && result && PyCoro_CheckExact(result))
-        return start_coro(l, m, q, r, g, result, NULL);
-    return finish_call(l, m, q, r, g, result, why);
+        native_sync_record(l, x->m, native_sync_clock() - begun, true);
+    if (x->m->is_async && result && PyCoro_CheckExact(result))
+        return start_coro(x, result, NULL);
+    return finish_call(x, result, why);
 }
 
 int native_call_start(Link *l, struct as_worker_req *q)
 {
-    struct model *m = &l->models[as_worker_req_model(q)];
-    struct group *g = NULL;
+    struct execution x = {.link = l, .m = &l->models[as_worker_req_model(q)], .q = q};
     bool failed = false;
     int err;
 
     l->calls++;
-    if (m->batched) {
-        g = native_group_new(l, m, q, &failed);
-        if (!g)
-            return failed ? 0 : -1;
-    }
-    err = m->submit || native_sync_in_thread(l, m) ? start_thread(l, m, q, g)
-                                                   : start_handler(l, m, q, g);
+    if (x.m->batched && !native_group_new(&x, &failed))
+        return failed ? 0 : -1;
+    err = x.m->submit || native_sync_in_thread(l, x.m) ? start_thread(&x) : start_handler(&x);
     /* cancelled, in a handler without a task: no reason to end the worker */
     return err && native_raised_cancelled() ? 0 : err;
 }
@@ -454,28 +443,28 @@ int native_call_start(Link *l, struct as_worker_req *q)
 static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw AS_UNUSED)
 {
     Call *c = (Call *)(void *)o;
-    Link *l = c->link;
-    struct model *m = c->m;
+    Link *l = c->x.link;
+    struct model *m = c->x.m;
     char why[NATIVE_WHY];
     PyObject *result = NULL;
     as_ns begun = m->submit ? 0 : native_sync_clock();
 
-    if (!c->q) {
+    if (!c->x.q) {
         l->n_in_thread -= begun != 0;
         Py_RETURN_NONE;
     }
     why[0] = 0;
-    if (c->m->takes_request && !c->group)
-        c->request = native_request_new(l, c->m, c->q);
-    if (!c->m->takes_request || c->request || c->group)
-        result = run_handler(l, c->m, c->q, c->request, c->group, why, sizeof(why));
+    if (m->takes_request && !c->x.group)
+        c->x.request = native_request_new(l, m, c->x.q);
+    if (!m->takes_request || c->x.request || c->x.group)
+        result = run_handler(&c->x, why);
     if (begun) {
         native_sync_record(l, m, native_sync_clock() - begun, false);
         l->n_in_thread--;
     }
     if (end_call(c, result, why)) {
         if (!native_raised_cancelled())
-            PyErr_WriteUnraisable(c->m->handler);
+            PyErr_WriteUnraisable(m->handler);
     }
     /* this is no turn of a loop, so the answer is published here; but since the call has ended,
      * another thread may have closed the link */
@@ -494,7 +483,7 @@ void native_call_cancel(Call *c)
     if (!c || !c->task)
         return;
     /* the other requests of a batch still wait */
-    if (c->group && ++c->group->cancelled < c->group->n)
+    if (c->x.group && ++c->x.group->cancelled < c->x.group->n)
         return;
     /* cancel() may end the call at once, and drop its reference */
     task = Py_NewRef(c->task);
@@ -517,13 +506,13 @@ static void call_dealloc(PyObject *o)
 {
     Call *c = (Call *)(void *)o;
 
-    Py_XDECREF((PyObject *)c->request);
+    Py_XDECREF((PyObject *)c->x.request);
     Py_XDECREF((PyObject *)c->stream);
-    native_group_free(c->group);
+    native_group_free(c->x.group);
     Py_XDECREF(c->coro);
     Py_XDECREF(c->task);
     Py_XDECREF(c->first);
-    Py_DECREF((PyObject *)c->link);
+    Py_DECREF((PyObject *)c->x.link);
     PyObject_Free(o);
 }
 

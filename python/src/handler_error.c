@@ -15,7 +15,7 @@ static void ask_sdk(Link *l, struct model *m, PyObject *exc, struct handler_erro
         return;
     }
     PyErr_WriteUnraisable(l->on_error);
-    v->code = 13;
+    v->code = AS_STATUS_INTERNAL;
     v->text = AS_STR("the handler failed, and the SDK could not report why");
 }
 
@@ -23,14 +23,7 @@ static void ask_sdk(Link *l, struct model *m, PyObject *exc, struct handler_erro
  * would take a fifth of its start. */
 static PyObject *asyncio_cancelled(void)
 {
-    PyObject *name = PyUnicode_FromString("asyncio.exceptions");
-    PyObject *m = name ? PyImport_GetModule(name) : NULL;
-    PyObject *e = m ? PyObject_GetAttrString(m, "CancelledError") : NULL;
-
-    PyErr_Clear(); /* another thread is importing it */
-    Py_XDECREF(name);
-    Py_XDECREF(m);
-    return e;
+    return native_loaded("asyncio.exceptions", "CancelledError");
 }
 
 void native_set_cancelled(void)
@@ -69,7 +62,7 @@ void native_handler_error(Link *l, struct model *m, PyObject *exc, struct handle
 {
     *v = (struct handler_error){.is_cancelled = native_is_cancelled(exc)};
     if (v->is_cancelled) {
-        v->code = 1; /* CANCELLED of gRPC */
+        v->code = AS_STATUS_CANCELLED;
         v->text = AS_STR("the handler was cancelled");
     } else {
         ask_sdk(l, m, exc, v);

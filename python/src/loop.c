@@ -27,18 +27,16 @@ static PyObject *task_keywords; /* of Task: ("loop", "name"), and "eager_start" 
 
 static int load_asyncio(void)
 {
-    PyObject *m = PyImport_ImportModule("asyncio");
-    PyObject *base = m ? PyObject_GetAttrString(m, "BaseEventLoop") : NULL;
+    PyObject *base = native_import("asyncio", "BaseEventLoop");
 
     if (base && !asyncio_task) {
-        asyncio_task = PyObject_GetAttrString(m, "Task");
+        asyncio_task = native_import("asyncio", "Task");
         base_call_soon = PyObject_GetAttrString(base, "call_soon");
         task_keywords = PY_VERSION_HEX >= 0x030c0000
                             ? Py_BuildValue("(sss)", "loop", "name", "eager_start")
                             : Py_BuildValue("(ss)", "loop", "name");
     }
     Py_XDECREF(base);
-    Py_XDECREF(m);
     return asyncio_task && base_call_soon && task_keywords ? 0 : -1;
 }
 
@@ -128,7 +126,7 @@ static bool run_first_step(void)
  * call. */
 PyObject *native_spawn_task(Link *l, PyObject *call)
 {
-    PyObject *args[4] = {call, l->loop, ((Call *)(void *)call)->m->name, Py_True}, *task;
+    PyObject *args[4] = {call, l->loop, ((Call *)(void *)call)->x.m->name, Py_True}, *task;
 
     /* outside of a turn another task may be the current one */
     if (!l->starts_at_once || !l->in_turn)

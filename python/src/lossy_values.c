@@ -8,14 +8,9 @@
 static PyObject *masked_type(void)
 {
     static PyObject *type;
-    PyObject *name = type ? NULL : PyUnicode_FromString("numpy.ma");
-    PyObject *m = name ? PyImport_GetModule(name) : NULL;
 
-    if (m)
-        type = PyObject_GetAttrString(m, "MaskedArray");
-    PyErr_Clear(); /* another thread is importing it */
-    Py_XDECREF(name);
-    Py_XDECREF(m);
+    if (!type)
+        type = native_loaded("numpy.ma", "MaskedArray");
     return type;
 }
 
@@ -70,10 +65,10 @@ int output_check_object(struct output *o, PyObject *name, PyObject *value, PyArr
 
 static PyObject *is_infinite(PyArrayObject *a)
 {
-    PyObject *np = PyImport_ImportModule("numpy");
-    PyObject *r = np ? PyObject_CallMethod(np, "isinf", "O", (PyObject *)a) : NULL;
+    PyObject *isinf = native_import("numpy", "isinf");
+    PyObject *r = isinf ? PyObject_CallOneArg(isinf, (PyObject *)a) : NULL;
 
-    Py_XDECREF(np);
+    Py_XDECREF(isinf);
     return r;
 }
 

@@ -118,7 +118,7 @@ int native_message_read(struct message *s, PyObject *tensors, PyObject *params, 
     s->t = PyMem_Calloc((size_t)PyList_GET_SIZE(tensors) + 1, sizeof(*s->t));
     s->dims = PyMem_Calloc((size_t)PyList_GET_SIZE(tensors) + 1, sizeof(*s->dims));
     s->p = PyMem_Calloc((size_t)PyDict_GET_SIZE(params) + 1, sizeof(*s->p));
-    s->m = PyMem_Calloc(meta ? (size_t)PyDict_GET_SIZE(meta) + 1 : 1, sizeof(*s->m));
+    s->m = PyMem_Calloc((size_t)PyDict_GET_SIZE(meta) + 1, sizeof(*s->m));
     if (!s->t || !s->dims || !s->p || !s->m) {
         native_message_free(s);
         return PyErr_NoMemory(), -1;
@@ -137,7 +137,7 @@ int native_message_read(struct message *s, PyObject *tensors, PyObject *params, 
         msg->n_params++;
     }
     at = 0;
-    while (meta && PyDict_Next(meta, &at, &k, &v)) {
+    while (PyDict_Next(meta, &at, &k, &v)) {
         if (read_meta(k, v, &s->m[msg->n_meta]))
             goto fail;
         msg->n_meta++;

@@ -1,5 +1,6 @@
 /* native.h — the C extension anyserve._native: binds anyserve/worker.h to Python and numpy.
  *
+ *   py_util.h            short forms of Python's C interface
  *   native.c             the module and Link: connecting, the synchronous runner
  *   model.c              a declared model, read once
  *   request.c            inputs as arrays over the link's bytes; the Request object
@@ -24,36 +25,15 @@
 #ifndef ANYSERVE_NATIVE_H
 #define ANYSERVE_NATIVE_H
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "py_util.h"
 
 #define NPY_NO_DEPRECATED_API  NPY_1_7_API_VERSION
 #define PY_ARRAY_UNIQUE_SYMBOL anyserve_array_api
 #ifndef ANYSERVE_IMPORT_ARRAY
 #define NO_IMPORT_ARRAY
 #endif
-#include <numpy/arrayobject.h>
-
 #include <anyserve/worker.h>
-#include <string.h>
-
-#define AS_COUNT(a)  (sizeof(a) / sizeof((a)[0]))
-#define AS_MIN(a, b) ((a) < (b) ? (a) : (b))
-#define AS_UNUSED    __attribute__((unused))
-#define AS_US        ((as_ns)1000) /* as_ns counts nanoseconds */
-#define AS_MS        (1000 * AS_US)
-#define AS_SEC       (1000 * AS_MS)
-#define AS_STR(lit)  ((struct as_str){(lit), sizeof(lit) - 1})
-
-static inline struct as_str as_str_of(const char *z)
-{
-    return (struct as_str){z, z ? strlen(z) : 0};
-}
-
-static inline bool as_str_eq(struct as_str a, struct as_str b)
-{
-    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
-}
+#include <numpy/arrayobject.h>
 
 /* A parameter of a handler, for an input or for the Request. */
 struct param {
@@ -155,14 +135,19 @@ struct group {
     } at[];
 };
 
-/* A started request whose handler has not returned: a coroutine, or a call for a thread. */
-typedef struct {
-    PyObject_HEAD Link *link;
+/* A call of a handler, for one request or for those of a batch. It owns `request` and `group`. */
+struct execution {
+    Link *link;
     struct model *m;
-    struct as_worker_req *q; /* NULL when answered */
-    Request *request;        /* or NULL */
-    Stream *stream;          /* or NULL */
-    struct group *group;     /* or NULL; q is its first request */
+    struct as_worker_req *q; /* NULL when answered; the first request of a batch */
+    Request *request;        /* what the handler gets; or NULL */
+    struct group *group;     /* of a batch; or NULL */
+};
+
+/* A call whose handler has not returned: a coroutine, or a call for a thread. */
+typedef struct {
+    PyObject_HEAD struct execution x; /* with a reference to its link */
+    Stream *stream;                   /* or NULL */
     PyObject *coro, *task;
     PyObject *first; /* the future that the coroutine yielded before it had a task */
     bool traced;     /* the request's id is set in the task's context */
@@ -172,64 +157,6 @@ extern PyTypeObject native_request_type, native_call_type, native_hold_type, nat
     native_loop_type, native_local_type;
 extern PyObject *native_response_type; /* anyserve.Response */
 extern PyObject *native_output_error;  /* raised for a result that is not a valid answer */
-
-/* Returns the current exception with its traceback, and clears it; a new reference. */
-static inline PyObject *native_fetch_exception(void)
-{
-#if PY_VERSION_HEX >= 0x030c0000
-    return PyErr_GetRaisedException();
-#else
-    PyObject *type, *value, *trace;
-
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    if (trace)
-        PyException_SetTraceback(value, trace);
-    Py_XDECREF(type);
-    Py_XDECREF(trace);
-    return value;
-#endif
-}
-
-/* The current exception, set aside while Python code runs; NULL: there is none. */
-static inline PyObject *native_save_exception(void)
-{
-    return PyErr_Occurred() ? native_fetch_exception() : NULL;
-}
-
-/* Sets it again, and consumes it. */
-static inline void native_restore_exception(PyObject *exc)
-{
-    if (exc)
-        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
-    Py_XDECREF(exc);
-}
-
-/* The UTF-8 of a str, which keeps it. -1 with an exception: it is none, or `o` is NULL. */
-static inline int native_utf8(PyObject *o, struct as_str *ret_s)
-{
-    Py_ssize_t n = 0;
-
-    ret_s->p = o ? PyUnicode_AsUTF8AndSize(o, &n) : NULL;
-    ret_s->n = (size_t)n;
-    return ret_s->p ? 0 : -1;
-}
-
-/* A new str of any bytes: what is not UTF-8 is replaced. */
-static inline PyObject *native_text(struct as_str s)
-{
-    return PyUnicode_DecodeUTF8(s.p, (Py_ssize_t)s.n, "replace");
-}
-
-/* Puts v at k into the dict d, and consumes k and v. Any of them may be NULL with an exception. */
-static inline int native_dict_put(PyObject *d, PyObject *k, PyObject *v)
-{
-    int err = d && k && v ? PyDict_SetItem(d, k, v) : -1;
-
-    Py_XDECREF(k);
-    Py_XDECREF(v);
-    return err;
-}
 
 /* The number of elements of a tensor whose shape was checked. */
 static inline uint64_t native_count(const struct as_tensor *t)
@@ -265,7 +192,7 @@ void native_request_detach(Request *r);
 int native_request_materialize(Request *r);
 
 /* message.c: a message made of Python values. tensors: a list of (name, datatype, shape, bytes) or
- * (…, parameters); parameters and metadata (or NULL): dicts; id: a str. The message points into
+ * (…, parameters); parameters and metadata: dicts; id: a str. The message points into
  * these. */
 struct message {
     struct as_msg msg;
@@ -298,10 +225,9 @@ PyObject *native_request_construct(PyTypeObject *type, PyObject *args, PyObject 
 /* Frees what only a constructed Request has. */
 void native_request_free_constructed(Request *r);
 
-/* args.c: calls the handler of m with the inputs of q; `r` and `g` may be NULL. NULL: an exception
- * is set, or `why` says what the client did wrong. */
-PyObject *native_call_handler(struct model *m, struct as_worker_req *q, Request *r, struct group *g,
-                              char *why, size_t cap);
+/* args.c: calls the handler with the inputs of its request or batch. NULL: an exception is set, or
+ * `why` says what the client did wrong. */
+PyObject *native_call_handler(struct execution *x, char why[NATIVE_WHY]);
 
 /* call.c */
 /* Runs or starts a request; afterwards it is answered, or owned by a Call. -1: an exception that
@@ -328,16 +254,17 @@ struct handler_error {
 void native_handler_error(Link *l, struct model *m, PyObject *exc, struct handler_error *ret_v);
 
 /* batch.c */
-/* Collects the requests of the call that begins with q. NULL: an exception is set, and the requests
- * are unanswered; or they do not have the same form, and are answered (*ret_failed is set). */
-struct group *native_group_new(Link *l, struct model *m, struct as_worker_req *q, bool *ret_failed);
+/* Collects the requests of the call that begins with x->q in x->group. NULL: an exception is set,
+ * and the requests are unanswered; or they do not have the same form, and are answered (*ret_failed
+ * is set). */
+struct group *native_group_new(struct execution *x, bool *ret_failed);
 void native_group_free(struct group *g);
 /* The handler's argument for tensor k. */
 PyObject *native_group_array(struct model *m, struct group *g, uint32_t k);
 /* Answers all with what the handler returned. -1 with an exception: some are unanswered. */
-int native_group_answer(Link *l, struct model *m, struct group *g, PyObject *result);
+int native_group_answer(struct execution *x, PyObject *result);
 /* Fails the requests that are unanswered. */
-void native_group_fail(Link *l, struct group *g, uint32_t code, struct as_str text);
+void native_group_fail(struct execution *x, uint32_t code, struct as_str text);
 
 /* native.c: what run() and turn() report about the link: None, 'lost', 'drained'. */
 PyObject *native_link_outcome(int r);

@@ -57,21 +57,16 @@ static PyObject *array_over(enum as_dtype t, uint32_t ndim, const npy_intp *shap
 /* ml_dtypes.bfloat16 if it is installed, else two raw bytes. */
 static PyArray_Descr *bfloat16_descr(void)
 {
-    PyObject *m = PyImport_ImportModule("ml_dtypes");
-    PyObject *type = m ? PyObject_GetAttrString(m, "bfloat16") : PyUnicode_FromString("V2");
+    PyObject *type = native_import("ml_dtypes", "bfloat16");
     PyArray_Descr *d = NULL;
 
-    if (!m) {
-        if (!PyErr_ExceptionMatches(PyExc_ImportError)) {
-            Py_XDECREF(type);
-            return NULL;
-        }
+    if (!type && PyErr_ExceptionMatches(PyExc_ImportError)) {
         PyErr_Clear();
+        type = PyUnicode_FromString("V2");
     }
     if (type)
         PyArray_DescrConverter(type, &d);
     Py_XDECREF(type);
-    Py_XDECREF(m);
     return d;
 }
 

@@ -44,14 +44,11 @@ static PyObject *text_of(PyObject *o, const char *what, const char *fallback)
 /* Converts inputs as the client does: lists become arrays. */
 static PyObject *inputs_of(PyObject *o)
 {
-    PyObject *m, *d;
+    PyObject *as_inputs = o ? native_import("anyserve.arrays", "as_inputs") : NULL;
+    PyObject *d = as_inputs ? PyObject_CallOneArg(as_inputs, o) : NULL;
 
-    if (!o)
-        return PyDict_New();
-    m = PyImport_ImportModule("anyserve.arrays");
-    d = m ? PyObject_CallMethod(m, "as_inputs", "O", o) : NULL;
-    Py_XDECREF(m);
-    return d;
+    Py_XDECREF(as_inputs);
+    return o ? d : PyDict_New();
 }
 
 static int deadline_of(PyObject *o, as_ns *ret_at)

@@ -32,14 +32,10 @@ static PyObject *set_running_loop; /* asyncio._set_running_loop */
 
 int native_sync_init(Link *l)
 {
-    PyObject *m;
-
     if (!l->run_in_thread)
         return 0;
-    m = PyImport_ImportModule("asyncio");
-    if (m && !set_running_loop)
-        set_running_loop = PyObject_GetAttrString(m, "_set_running_loop");
-    Py_XDECREF(m);
+    if (!set_running_loop)
+        set_running_loop = native_import("asyncio", "_set_running_loop");
     Py_XSETREF(l->context, PyContext_CopyCurrent());
     return set_running_loop && l->context ? 0 : -1;
 }
