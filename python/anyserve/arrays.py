@@ -7,7 +7,7 @@ from __future__ import annotations
 import collections.abc
 import math
 import struct
-from typing import Any, Dict, Iterable, List, NoReturn
+from typing import Any, Dict, Iterable, List, NamedTuple, NoReturn, Tuple
 
 import numpy as np
 
@@ -21,6 +21,15 @@ _FLOATS: Dict[str, "np.dtype[Any]"] = {"BF16": np.dtype("f4"), "FP16": np.dtype(
 _DATATYPES = {d: t for t, d in {"BOOL": np.dtype(np.bool_), **_INTEGERS, **_FLOATS}.items()}
 
 _HANDLED_BY_THE_SERVER = {"binary_data_output", "priority", "timeout", "triton_enable_empty_final_response"}
+
+class Message(NamedTuple):
+    """One request, or a further message of it, as the extension takes it."""
+
+    tensors: List[Tuple[Any, ...]]  # name, datatype, shape, bytes, and a dict of parameters if it has any
+    parameters: Dict[str, Any]
+    id: str
+    metadata: Dict[str, Any]
+
 
 # --- arrays ---
 

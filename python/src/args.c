@@ -1,5 +1,5 @@
 /* Converts a request into the arguments of its handler, and calls the handler. */
-#include "native.h"
+#include "array.h"
 
 #include <stdarg.h>
 #include <strings.h>

@@ -3,6 +3,7 @@
  * request. The callbacks `part`, `took` and `done` are called by the code that answers, with the
  * GIL.
  */
+#include "message.h"
 #include "native.h"
 
 typedef struct {
@@ -126,19 +127,18 @@ static PyObject *start_request(Local *o, unsigned model, const struct message *m
 static PyObject *local_start(PyObject *self, PyObject *args)
 {
     Local *o = (Local *)(void *)self;
-    PyObject *tensors, *params, *id, *meta, *result;
+    PyObject *values, *result;
     struct message message;
     unsigned model, room;
     int more;
 
-    if (!PyArg_ParseTuple(args, "IO!O!UO!pI:start", &model, &PyList_Type, &tensors, &PyDict_Type,
-                          &params, &id, &PyDict_Type, &meta, &more, &room))
+    if (!PyArg_ParseTuple(args, "IOpI:start", &model, &values, &more, &room))
         return NULL;
     if (o->q || !o->done || !o->link->w) {
         PyErr_SetString(PyExc_RuntimeError, "it was started already, or the link is closed");
         return NULL;
     }
-    if (native_message_read(&message, tensors, params, id, meta))
+    if (native_message_read(&message, values))
         return NULL;
     result = start_request(o, model, &message, more, room);
     native_message_free(&message);
@@ -166,18 +166,15 @@ static PyObject *send_input(Local *o, const struct message *message)
     Py_RETURN_NONE;
 }
 
-static PyObject *local_input(PyObject *self, PyObject *args)
+static PyObject *local_input(PyObject *self, PyObject *values)
 {
     Local *o = (Local *)(void *)self;
-    PyObject *tensors, *params, *id, *meta, *result;
     struct message message;
+    PyObject *result;
 
-    if (!PyArg_ParseTuple(args, "O!O!UO!:input", &PyList_Type, &tensors, &PyDict_Type, &params, &id,
-                          &PyDict_Type, &meta))
-        return NULL;
     if (!o->q)
         Py_RETURN_NONE;
-    if (native_message_read(&message, tensors, params, id, meta))
+    if (native_message_read(&message, values))
         return NULL;
     result = send_input(o, &message);
     native_message_free(&message);
@@ -242,11 +239,11 @@ static void local_dealloc(PyObject *self)
 
 static PyMethodDef local_methods[] = {
     {"start", local_start, METH_VARARGS,
-     "start(model, tensors, parameters, id, metadata, more, room) -> None, or why it was refused.\n"
+     "start(model, message, more, room) -> None, or why it was refused.\n"
      "more: input() follows. room: how many parts may come before room() allows more; 0: any "
      "number."},
-    {"input", local_input, METH_VARARGS,
-     "input(tensors, parameters, id, metadata) -> None, or why it was refused: one more message."},
+    {"input", local_input, METH_O,
+     "input(message) -> None, or why it was refused: one more message."},
     {"end", local_end, METH_NOARGS, "No further message will follow."},
     {"room", local_room, METH_O, "room(n): n more parts may come."},
     {"cancel", local_cancel, METH_NOARGS, "Cancels the request."},

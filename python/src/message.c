@@ -1,7 +1,7 @@
 /* Converts tensors, parameters and metadata from Python values into a message, for requests that
  * the SDK makes itself (local.c).
  */
-#include "native.h"
+#include "message.h"
 
 /* Reads (name, datatype, shape, bytes), perhaps with parameters, which go to *ret_params: a
  * borrowed reference, or NULL. The shape is written to `dims`. */
@@ -107,13 +107,15 @@ static int read_tensor_params(struct message *s, uint32_t i, PyObject *params)
     return 0;
 }
 
-int native_message_read(struct message *s, PyObject *tensors, PyObject *params, PyObject *id,
-                        PyObject *meta)
+int native_message_read(struct message *s, PyObject *values)
 {
     struct as_msg *msg = &s->msg;
-    PyObject *k, *v, *tensor_params;
+    PyObject *k, *v, *tensors, *params, *id, *meta, *tensor_params;
     Py_ssize_t at = 0;
 
+    if (!PyArg_ParseTuple(values, "O!O!UO!:message", &PyList_Type, &tensors, &PyDict_Type, &params,
+                          &id, &PyDict_Type, &meta))
+        return -1;
     *s = (struct message){0};
     s->t = PyMem_Calloc((size_t)PyList_GET_SIZE(tensors) + 1, sizeof(*s->t));
     s->dims = PyMem_Calloc((size_t)PyList_GET_SIZE(tensors) + 1, sizeof(*s->dims));

@@ -1,7 +1,7 @@
 /* The module and Link: a worker's end of the link, and its synchronous runner.
  */
 #define ANYSERVE_IMPORT_ARRAY
-#include "native.h"
+#include "array.h"
 
 #include <signal.h>
 
@@ -263,12 +263,6 @@ static PyObject *link_drain(PyObject *self, PyObject *unused AS_UNUSED)
     Py_RETURN_NONE;
 }
 
-static PyObject *link_wake(PyObject *self, PyObject *unused AS_UNUSED)
-{
-    as_worker_wake(((Link *)(void *)self)->w);
-    Py_RETURN_NONE;
-}
-
 /* The child of os.fork() must not hold the socket: the dispatcher would see one worker in two
  * processes. */
 static PyObject *link_forked(PyObject *self, PyObject *unused AS_UNUSED)
@@ -381,7 +375,6 @@ static PyMethodDef link_methods[] = {
     {"set_traffic", native_link_set_traffic, METH_VARARGS,
      "set_traffic(canary, mirror, fallback): parts in 1/100000, -1: no canary; a name or None."},
     {"drain", link_drain, METH_NOARGS, "Asks for no more requests."},
-    {"wake", link_wake, METH_NOARGS, "Makes run() look at signals."},
     {"forked", link_forked, METH_NOARGS, "In a forked child: closes the child's copy of the link."},
     {"registrations", link_registrations, METH_NOARGS,
      "How the server is told of each model, as bytes; b'' if that is too large."},
@@ -451,7 +444,7 @@ PyMODINIT_FUNC PyInit__native(void)
     native_output_error = PyErr_NewExceptionWithDoc(
         "anyserve._native.OutputError", "A handler returned something that is not a valid answer.",
         NULL, NULL);
-    if (!native_output_error || native_request_init() < 0 || native_handler_error_init() < 0 ||
+    if (!native_output_error || native_array_init() < 0 || native_handler_error_init() < 0 ||
         native_loop_init() < 0)
         return NULL;
     m = PyModule_Create(&module);

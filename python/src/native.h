@@ -3,7 +3,8 @@
  *   py_util.h            short forms of Python's C interface
  *   native.c             the module and Link: connecting, the synchronous runner
  *   model.c              a declared model, read once
- *   request.c            inputs as arrays over the link's bytes; the Request object
+ *   array.h, array.c     tensors as numpy arrays, over the link's bytes or copied
+ *   request.c            the Request object; a message as dicts
  *   request_construct.c  a Request that Python code makes, for unit tests
  *   batch.c              several requests in one call: stacked inputs, split results
  *   args.c               inputs and the Request as the arguments of the handler
@@ -13,7 +14,7 @@
  *   sync_handler.c       sync handlers in a worker with an event loop: on its thread or in another
  *   stream.c             a request with several answers or inputs: generators, waiting
  *   admin.c              requests to the replica itself; its options
- *   message.c            requests that the SDK makes itself, from Python values
+ *   message.h, message.c requests that the SDK makes itself, from Python values
  *   local.c              the same, with their answers, in one process with the caller
  *   result.c             what a handler returned: its form, its names
  *   output.c             one value of it as a tensor
@@ -27,13 +28,7 @@
 
 #include "py_util.h"
 
-#define NPY_NO_DEPRECATED_API  NPY_1_7_API_VERSION
-#define PY_ARRAY_UNIQUE_SYMBOL anyserve_array_api
-#ifndef ANYSERVE_IMPORT_ARRAY
-#define NO_IMPORT_ARRAY
-#endif
 #include <anyserve/worker.h>
-#include <numpy/arrayobject.h>
 
 /* A parameter of a handler, for an input or for the Request. */
 struct param {
@@ -153,20 +148,10 @@ typedef struct {
     bool traced;     /* the request's id is set in the task's context */
 } Call;
 
-extern PyTypeObject native_request_type, native_call_type, native_hold_type, native_stream_type,
-    native_loop_type, native_local_type;
+extern PyTypeObject native_request_type, native_call_type, native_stream_type, native_loop_type,
+    native_local_type;
 extern PyObject *native_response_type; /* anyserve.Response */
 extern PyObject *native_output_error;  /* raised for a result that is not a valid answer */
-
-/* The number of elements of a tensor whose shape was checked. */
-static inline uint64_t native_count(const struct as_tensor *t)
-{
-    uint64_t n = 1;
-
-    for (uint32_t i = 0; i < t->ndim; i++)
-        n *= (uint64_t)t->shape[i];
-    return n;
-}
 
 /* model.c: reads a model that the SDK has checked. ret_r: what is registered with the dispatcher;
  * it points into m, and is valid as long as m. -1 with an exception: m is incomplete, and the
@@ -177,12 +162,6 @@ void native_models_drop_handlers(Link *l); /* drops references to handlers; no c
 void native_models_free(Link *l);
 
 /* request.c */
-int native_request_init(void);
-PyArray_Descr *native_descr(enum as_dtype t); /* a borrowed reference */
-/* An array over the tensor's bytes. *hold is made when first needed; the caller drops it. */
-PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObject **hold);
-/* One array with several tensors of the same kind, one after the other: a copy, of `rows` rows. */
-PyObject *native_stack(const struct as_tensor *const *t, Py_ssize_t n, int64_t rows);
 /* All NULL: for request_construct.c. */
 Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q);
 /* Called before the answer, without an exception set: if user code still has a reference, makes the
@@ -190,24 +169,6 @@ Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q);
 void native_request_detach(Request *r);
 /* Makes all attributes now, so that they do not depend on q. -1 with an exception. */
 int native_request_materialize(Request *r);
-
-/* message.c: a message made of Python values. tensors: a list of (name, datatype, shape, bytes) or
- * (…, parameters); parameters and metadata: dicts; id: a str. The message points into
- * these. */
-struct message {
-    struct as_msg msg;
-    struct as_tensor *t;
-    int64_t (*dims)[AS_MAX_DIMS];
-    struct as_param *p;
-    struct as_meta *m;
-    struct as_tensor_param *tensor_params; /* parameters of single tensors */
-    uint32_t n_tensor_params;
-};
-int native_message_read(struct message *s, PyObject *tensors, PyObject *params, PyObject *id,
-                        PyObject *meta); /* -1 with an exception */
-void native_message_free(struct message *s);
-/* Reads a parameter, which points into k and v. -1 with an exception. */
-int native_param_read(PyObject *k, PyObject *v, struct as_param *p);
 
 /* request.c, for answers: a new dict of arrays, which are copies; a new dict of parameters. */
 PyObject *native_outputs(const struct as_msg *msg);

@@ -7,7 +7,7 @@
 #ifndef ANYSERVE_OUTPUT_H
 #define ANYSERVE_OUTPUT_H
 
-#include "native.h"
+#include "array.h"
 
 #define OUTPUT_ON_STACK 16
 

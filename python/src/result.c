@@ -1,4 +1,5 @@
 /* Reads what a handler returned: in which form, which values with which names. */
+#include "message.h"
 #include "output.h"
 
 #include <string.h>

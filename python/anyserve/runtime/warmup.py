@@ -11,7 +11,7 @@ import queue
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
-from ..arrays import as_elements, as_parameters, flatten, refuse
+from ..arrays import Message, as_elements, as_parameters, flatten, refuse
 from ..declared_model import Model, default_version
 from ..errors import STATUS_NAMES, DeclarationError, is_int
 from ..stop import EX_DECLARATION, EX_RAISED, stop
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from .._native import Link
 
-Tensor = Tuple[str, str, Tuple[int, ...], bytes]
-
 
 class Warmup(NamedTuple):
     """One entry of `warmup_requests`."""
@@ -33,15 +31,13 @@ class Warmup(NamedTuple):
     model: int  # its number in the deployment
     name: str
     times: int
-    tensors: List[Tensor]
-    parameters: Dict[str, Any]
-    id: str
+    message: Message
 
 
 # --- parsing a request ---
 
 
-def _tensor(value: Any) -> Tensor:
+def _tensor(value: Any) -> Tuple[Any, ...]:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value["name"]:
         refuse("an input is an object with a name, not %r", value)
     where, shape = "input %r" % value["name"], value.get("shape")
@@ -92,8 +88,8 @@ def _read(models: Sequence[Model], entry: Dict[str, Any], where: str) -> Warmup:
         refuse("id must be a text")
     _check_outputs(request.get("outputs", []), models[number])
     return Warmup(where, number, models[number].name, int(entry.get("count", 1)),
-                  [_tensor(t) for t in request["inputs"]], as_parameters(request.get("parameters", {})),
-                  request.get("id", ""))  # fmt: skip
+                  Message([_tensor(t) for t in request["inputs"]], as_parameters(request.get("parameters", {})),
+                          request.get("id", ""), {}))  # fmt: skip
 
 
 def plan(models: Sequence[Model], value: Any) -> List[Warmup]:
@@ -121,7 +117,7 @@ def _check_outcome(w: Warmup, run: int, status: int, text: str) -> None:
 
 
 def _start(link: Link, w: Warmup, done: Callable[[int, str], Any]) -> None:
-    refused = link.local(None, None, done).start(w.model, w.tensors, w.parameters, w.id, {}, False, 0)
+    refused = link.local(None, None, done).start(w.model, w.message, False, 0)
     if refused is not None:
         stop(EX_DECLARATION, "%s: %s" % (w.where, refused))
 

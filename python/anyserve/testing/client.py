@@ -11,6 +11,7 @@ that a client would get is raised as anyserve.Error, with the status as its `cod
 from __future__ import annotations
 
 import collections.abc
+import functools
 import queue
 import threading
 from typing import (
@@ -18,13 +19,15 @@ from typing import (
     Tuple, Type, Union,
 )  # fmt: skip
 
-from ..arrays import as_array, as_elements, as_parameters, check_parameters, datatype_of, flatten, tensor_bytes
+from ..arrays import (
+    Message, as_array, as_elements, as_parameters, check_parameters, datatype_of, flatten, tensor_bytes,
+)  # fmt: skip
 from ..code.deployments import deployments_of
 from ..declared_model import Model, default_version
 from ..errors import DeclarationError, Error
 from ..runtime import lifecycle
 from ..signature import Tensor
-from .local import Answer, Call, Local, Message, error_of, plain_errors
+from .local import Answer, Call, Local, error_of, plain_errors
 
 if TYPE_CHECKING:
     import asyncio
@@ -421,10 +424,8 @@ class TestClient:
         local, number = self._find(model, version)
         self._may_wait(local, "client.stream_async(...)")
         m = local.models[number]
-
-        def message(i: Optional[Inputs]) -> Message:
-            return _message(m, i, parameters, id, metadata, input_parameters)
-
+        message = functools.partial(_message, m, parameters=parameters, id=id, metadata=metadata,
+                                    input_parameters=input_parameters)  # fmt: skip
         if inputs is None or isinstance(inputs, collections.abc.Mapping):
             one = message(inputs)
             return Stream((m, id, outputs), lambda put: local.begin(number, one, put, stream=True))
@@ -446,10 +447,8 @@ class TestClient:
         """Like stream, for code on an event loop (`async for`). A stream of requests may also be an async iterable."""
         local, number = self._find(model, version)
         m = local.models[number]
-
-        def message(i: Optional[Inputs]) -> Message:
-            return _message(m, i, parameters, id, metadata, input_parameters)
-
+        message = functools.partial(_message, m, parameters=parameters, id=id, metadata=metadata,
+                                    input_parameters=input_parameters)  # fmt: skip
         if inputs is None or isinstance(inputs, collections.abc.Mapping):
             one = message(inputs)
             return AsyncStream((m, id, outputs), lambda put: local.begin(number, one, put, stream=True))

@@ -18,6 +18,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from .. import replica
+from ..arrays import Message
 from ..code.deployments import Deployment
 from ..errors import STATUS_NAMES, DeclarationError, Error
 from ..runtime import lifecycle
@@ -31,15 +32,6 @@ STREAM_INPUTS = (16, 1 << 20)  # messages and bytes; the defaults of the worker 
 INVALID, CANCELLED = (STATUS_NAMES.index(n) for n in ("INVALID_ARGUMENT", "CANCELLED"))
 CLOSE_TIMEOUT = 10.0  # seconds to wait for each generator, and for the threads of each model
 NOWHERE = "/nonexistent/anyserve"  # the link is never connected
-
-
-class Message(NamedTuple):
-    """One request, or a further message of it, as the extension takes it."""
-
-    tensors: List[Tuple[Any, ...]]  # name, datatype, shape, bytes, and a dict of parameters if it has any
-    parameters: Dict[str, Any]
-    id: str
-    metadata: Dict[str, Any]
 
 
 class Answer(NamedTuple):
@@ -109,10 +101,10 @@ class Call:
             self._done(INVALID, why)
 
     def _start(self, model: int, message: Message, more: bool, room: int) -> None:
-        self._refused(self._native.start(model, *message, more, room))
+        self._refused(self._native.start(model, message, more, room))
 
     def _input(self, message: Message) -> None:
-        why = self._native.input(*message)
+        why = self._native.input(message)
         if why is not None:
             self._refused(why)
             self._native.cancel()
