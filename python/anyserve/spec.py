@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import operator
 import os
 import re
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
@@ -63,18 +64,12 @@ def _check_enum(rule: Any, value: Any, where: str) -> None:
         _refuse(where, "is one of %s, not %r" % (", ".join(str(w) for w in rule if w is not None), value))
 
 
-def _number(value: Any) -> bool:
-    return _TYPES["number"](value)
+def _bound(what: str, holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any, str], None]:
+    def check(rule: Any, value: Any, where: str) -> None:
+        if _TYPES["number"](value) and not holds(value, rule):
+            _refuse(where, "is at %s %s, not %r" % (what, rule, value))
 
-
-def _check_minimum(rule: Any, value: Any, where: str) -> None:
-    if _number(value) and not value >= rule:
-        _refuse(where, "is at least %s, not %r" % (rule, value))
-
-
-def _check_maximum(rule: Any, value: Any, where: str) -> None:
-    if _number(value) and not value <= rule:
-        _refuse(where, "is at most %s, not %r" % (rule, value))
+    return check
 
 
 def _size(kind: str, what: str, least: bool) -> Callable[[Any, Any, str], None]:
@@ -151,7 +146,7 @@ def _ignored(rule: Any, value: Any, where: str) -> None:
 
 _WORDS: Dict[str, Callable[[Any, Any, str], None]] = {
     "type": _check_type, "enum": _check_enum, "const": lambda rule, v, where: _check_enum([rule], v, where),
-    "minimum": _check_minimum, "maximum": _check_maximum, "pattern": _check_pattern,
+    "minimum": _bound("least", operator.ge), "maximum": _bound("most", operator.le), "pattern": _check_pattern,
     "minLength": _size("string", "bytes", True), "maxLength": _size("string", "bytes", False),
     "minItems": _size("array", "items", True), "maxItems": _size("array", "items", False),
     "minProperties": _size("object", "names", True), "maxProperties": _size("object", "names", False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import List, NoReturn, Optional
+from typing import NoReturn, Optional
 
 EX_USAGE = 64
 EX_NOTFOUND = 66  # file, module or attribute not found
@@ -28,8 +28,12 @@ def stop(code: int, text: str) -> NoReturn:
     raise Stop(code, text)
 
 
-def parse_args(parser: argparse.ArgumentParser, argv: Optional[List[str]]) -> argparse.Namespace:
-    try:
-        return parser.parse_args(argv)
-    except SystemExit as e:
-        raise SystemExit(EX_USAGE if e.code else 0) from None
+class Parser(argparse.ArgumentParser):
+    """The options of a program that loads a target."""
+
+    def __init__(self, prog: str, description: Optional[str]) -> None:
+        super().__init__(prog=prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+        self.add_argument("target", help="file.py, module, file.py:attribute or module:attribute")
+
+    def exit(self, status: int = 0, message: Optional[str] = None) -> NoReturn:
+        super().exit(EX_USAGE if status else 0, message)

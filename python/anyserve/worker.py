@@ -29,7 +29,7 @@ from .code.copied import use_copy
 from .code.deployments import Deployment, describe, files_beside
 from .code.target import load
 from .runtime import spare
-from .stop import EX_INTERPRETER, EX_NOTFOUND, EX_RAISED, EX_USAGE, Stop, parse_args, stop
+from .stop import EX_INTERPRETER, EX_NOTFOUND, EX_RAISED, EX_USAGE, Parser, Stop, stop
 
 MIN_PYTHON = (3, 11)
 IDENTITY = ("ANYSERVE_TOKEN", "ANYSERVE_REPLICA")  # variables
@@ -69,9 +69,7 @@ def _number(most: int) -> Callable[[str], int]:
 
 
 def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
-    p = argparse.ArgumentParser(prog="python -m anyserve.worker", description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    p.add_argument("target", help="file.py, module, file.py:attribute or module:attribute")
+    p = Parser("python -m anyserve.worker", __doc__)
     p.add_argument("--deployment", help="which of the target's deployments to serve")
     p.add_argument("--describe", nargs="?", const="json", choices=["json", "lines"],
                    help="print what the target declares; lines: a deployment per line, its name,"
@@ -86,7 +84,7 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
     p.add_argument("--source", metavar="PATH", default="",
                    help="the folder that it is a copy of, or the target's file as it was named there")  # fmt: skip
     p.add_argument("--debug-errors", action="store_true", help="send tracebacks to clients")
-    return parse_args(p, argv)
+    return p.parse_args(argv)
 
 
 MAX_REGISTRATION = 61440  # bytes: AS_CTL_TEXT_MAX

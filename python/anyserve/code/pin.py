@@ -26,7 +26,7 @@ import tempfile  # noqa: E402
 from importlib.machinery import PathFinder  # noqa: E402
 from typing import Callable, Dict, Iterable, Iterator, List, NoReturn, Optional, Set, Tuple  # noqa: E402
 
-from ..stop import EX_DECLARATION, parse_args  # noqa: E402
+from ..stop import EX_DECLARATION, Parser  # noqa: E402
 from . import search_path  # noqa: E402
 
 FORMAT = b"anyserve code 1\n"
@@ -399,16 +399,14 @@ def _number(text: str) -> int:
 
 
 def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
-    p = argparse.ArgumentParser(prog="python -m anyserve.code.pin", description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    p.add_argument("target", help="file.py, module, file.py:attribute or module:attribute")
+    p = Parser("python -m anyserve.code.pin", __doc__)
     p.add_argument("--store", required=True, metavar="DIR", help="where copies are stored")
     p.add_argument("--folder", action="store_true", help="copy all of the current folder")
     p.add_argument("--max-bytes", type=_number, required=True, metavar="N", help="most bytes of a copy")
     p.add_argument("--max-files", type=_number, required=True, metavar="N", help="most files and folders of a copy")
     p.add_argument("--exclude", action="append", default=[], metavar="PATTERN", help="left out; a name, or a path with /")
     p.add_argument("--known", help="what this code declares is known: end after copying it")
-    return parse_args(p, argv)
+    return p.parse_args(argv)
 
 
 def describe(target: str, copy: Optional[str], root: str, file: str) -> NoReturn:
