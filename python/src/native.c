@@ -1,6 +1,8 @@
 /* The module and Link: a worker's end of the link, and its synchronous runner.
  */
 #define ANYSERVE_IMPORT_ARRAY
+#include "native.h"
+
 #include "array.h"
 
 #include <signal.h>
