@@ -97,47 +97,27 @@ const char *as_spec_step_name(enum as_spec_step step)
     return names[step];
 }
 
-/* A change of one deployment of `app`, with its counterpart in the spec `other`. */
-static struct as_spec_change match_deployment(const struct as_spec_object *app,
-                                              const struct as_spec_object *deployment,
-                                              const struct as_spec *other)
-{
-    struct as_spec_walk old; /* names differ in the whole file */
-    bool found = other &&
-                 as_spec_find_deployment(other->file, as_str_of(deployment->v[0].s), &old) &&
-                 strcmp(old.app->v[0].s, app->v[0].s) == 0;
-
-    return (struct as_spec_change){.application = app->v[0].s,
-                                   .deployment = deployment->v[0].s,
-                                   .keys = "",
-                                   .new_app = app,
-                                   .new_deployment = deployment,
-                                   .old_app = found ? old.app : NULL,
-                                   .old_deployment = found ? old.deployment : NULL};
-}
-
 /* Calls `each` for the deployments of `s`. is_new: `s` is the new spec, and all of its deployments
  * are reported; else only those that `other` does not have. */
 static void diff_deployments(const struct as_spec *s, const struct as_spec *other, bool is_new,
                              void (*each)(void *ctx, const struct as_spec_change *c), void *ctx)
 {
-    for (struct as_spec_walk w = {0}; s && as_spec_next(s->file, &w);) {
-        struct as_spec_change c = match_deployment(w.app, w.deployment, other);
+    for (struct as_spec_walk w = {0}, old; s && as_spec_next(s->file, &w);) {
+        const char *app = w.app->v[0].s, *name = w.deployment->v[0].s;
+        struct as_spec_change c = {.step = is_new ? AS_SPEC_ADDED : AS_SPEC_REMOVED,
+                                   .application = app,
+                                   .deployment = name,
+                                   .keys = ""};
         struct as_buf keys = {0};
+        bool found = other && as_spec_find_deployment(other->file, as_str_of(name), &old) &&
+                     strcmp(old.app->v[0].s, app) == 0; /* names differ in the whole file */
 
-        if (!is_new && c.old_app)
+        if (found && !is_new)
             continue;
-        if (!is_new) { /* the sides are swapped: not in the new one */
-            c.step = AS_SPEC_REMOVED;
-            c.old_app = w.app;
-            c.old_deployment = w.deployment;
-            c.new_app = c.new_deployment = NULL;
-        } else if (c.old_app) {
-            c.cls = as_spec_compare(c.old_app, c.old_deployment, w.app, w.deployment, &keys);
+        if (found) {
+            c.cls = as_spec_compare(old.app, old.deployment, w.app, w.deployment, &keys);
             c.step = c.cls == AS_SPEC_SAME ? AS_SPEC_UNCHANGED : AS_SPEC_CHANGED;
             c.keys = as_buf_cstr(&keys);
-        } else {
-            c.step = AS_SPEC_ADDED;
         }
         each(ctx, &c);
         as_buf_fini(&keys);

@@ -32,8 +32,6 @@ struct as_spec_change {
     enum as_spec_class cls; /* CHANGED: the highest class of its keys */
     const char *application, *deployment;
     const char *keys; /* CHANGED: "num_replicas,env"; else "" */
-    const struct as_spec_object *old_app, *old_deployment; /* NULL: ADDED */
-    const struct as_spec_object *new_app, *new_deployment; /* NULL: REMOVED */
 };
 
 /* Calls `each` for all deployments of both specs: for those of `to` in their order, then for those
