@@ -22,7 +22,6 @@ struct as_loop_stat {
     uint64_t wakes;  /* turns: times that the loop returned from polling */
     uint64_t reads;  /* read system calls on sockets */
     uint64_t writes; /* write system calls on sockets */
-    uint64_t accepts;
 };
 
 struct as_loop {

@@ -4,8 +4,6 @@
 #include "wire/oip/oip_parse.h"
 #include "wire/protobuf/pb.h"
 
-#define MESSAGE_MAX ((uint64_t)INT32_MAX)
-
 enum { REQUESTED = 6, RAW = 7 };                                        /* of ModelInferRequest */
 enum { NAME = 1, VERSIONS = 2, PLATFORM = 3, INPUTS = 4, OUTPUTS = 5 }; /* of the metadata */
 enum { ERROR_MESSAGE = 1, INFER_RESPONSE = 2 };                         /* of a stream's response */
@@ -21,14 +19,7 @@ size_t as_oip_request_head_len(const struct as_oip_request *r)
 
 uint64_t as_oip_request_len(const struct as_oip_request *r)
 {
-    uint64_t n = as_oip_request_head_len(r);
-
-    for (uint32_t i = 0; i < r->head.n_outputs; i++) {
-        if (n > MESSAGE_MAX || r->head.outputs[i].nbytes > MESSAGE_MAX)
-            return UINT64_MAX;
-        n += as_pb_len_len(r->head.outputs[i].nbytes);
-    }
-    return n > MESSAGE_MAX ? UINT64_MAX : n;
+    return as_oip_message_len(as_oip_request_head_len(r), r->head.outputs, r->head.n_outputs);
 }
 
 void as_oip_put_request_head(uint8_t *out, const struct as_oip_request *r)

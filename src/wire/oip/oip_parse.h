@@ -112,6 +112,10 @@ int as_oip_assign_raw(struct as_oip_parse *c, struct as_tensor *t, uint64_t n_ra
 int as_oip_set_output_options(struct as_oip_parse *c, struct as_oip_requested_output *o,
                               const struct as_oip_tensor_options *options);
 
+/* The size of a message with `head` bytes before the raw contents of its tensors; UINT64_MAX when
+ * it is over 2^31-1. */
+uint64_t as_oip_message_len(size_t head, const struct as_tensor *t, uint32_t n_tensors);
+
 /* A response is parsed as a request whose inputs are the outputs. */
 static inline struct as_oip_response as_oip_response_of(const struct as_oip_infer *m)
 {

@@ -1,5 +1,6 @@
 /* Writes responses of the OIP service: one pass computes sizes, a second one writes bytes. */
 #include "wire/oip/oip.h"
+#include "wire/oip/oip_parse.h"
 #include "wire/protobuf/pb.h"
 
 #define MESSAGE_MAX ((uint64_t)INT32_MAX)
@@ -159,16 +160,21 @@ size_t as_oip_response_head_len(const struct as_oip_response *r)
     return n;
 }
 
-uint64_t as_oip_response_len(const struct as_oip_response *r)
+uint64_t as_oip_message_len(size_t head, const struct as_tensor *t, uint32_t n_tensors)
 {
-    uint64_t n = as_oip_response_head_len(r);
+    uint64_t n = head;
 
-    for (uint32_t i = 0; i < r->n_outputs; i++) {
-        if (n > MESSAGE_MAX || r->outputs[i].nbytes > MESSAGE_MAX)
+    for (uint32_t i = 0; i < n_tensors; i++) {
+        if (n > MESSAGE_MAX || t[i].nbytes > MESSAGE_MAX)
             return UINT64_MAX;
-        n += as_pb_len_len(r->outputs[i].nbytes);
+        n += as_pb_len_len(t[i].nbytes);
     }
     return n > MESSAGE_MAX ? UINT64_MAX : n;
+}
+
+uint64_t as_oip_response_len(const struct as_oip_response *r)
+{
+    return as_oip_message_len(as_oip_response_head_len(r), r->outputs, r->n_outputs);
 }
 
 static uint8_t *put_head(uint8_t *p, const struct as_oip_response *r)
