@@ -46,9 +46,8 @@
 #define REQUESTS_MOST  1048576u
 
 /* stdout is for scripts; messages for people go to stderr. */
-static int cmd_version(struct as_option_set *opts)
+static int cmd_version(struct as_option_set *opts AS_UNUSED)
 {
-    (void)opts;
     printf("anyserve %s\n", AS_VERSION);
     return AS_EXIT_CODE_OK;
 }
@@ -235,21 +234,19 @@ static int cmd_help(struct as_option_set *opts)
     return print_stdout(&b);
 }
 
-static int cmd_options(struct as_option_set *opts)
+static int cmd_options(struct as_option_set *opts AS_UNUSED)
 {
     struct as_buf b = {0};
 
-    (void)opts;
     as_option_markdown(&b);
     return print_stdout(&b);
 }
 
 #ifdef AS_FAILPOINTS
-static int cmd_failpoints(struct as_option_set *opts)
+static int cmd_failpoints(struct as_option_set *opts AS_UNUSED)
 {
     struct as_buf b = {0};
 
-    (void)opts;
     as_failpoint_list(&b);
     return print_stdout(&b);
 }

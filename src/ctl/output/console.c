@@ -116,12 +116,11 @@ void as_console_close(struct as_console *c)
     as_timer_close(&c->retry, NULL);
 }
 
-static void console_sink(void *ctx, enum as_log_level level, const char *line, size_t n)
+static void console_sink(void *ctx, enum as_log_level level AS_UNUSED, const char *line, size_t n)
 {
     char stamp[AS_CONSOLE_TIMESTAMP];
     struct as_buf b = {0};
 
-    (void)level;
     as_buf_printf(&b, "time=%s ", as_console_timestamp(stamp));
     as_buf_add(&b, line, n > 0 ? n - 1 : 0); /* the console adds the newline */
     /* through the same buffer as all lines, so that they do not interleave */

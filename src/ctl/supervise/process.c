@@ -89,9 +89,8 @@ static void read_output(struct as_process *p, int turns)
     }
 }
 
-static void on_output(struct as_sock *s, int events)
+static void on_output(struct as_sock *s, int events AS_UNUSED)
 {
-    (void)events;
     read_output(AS_CONTAINER(s, struct as_process, out), 4);
 }
 
@@ -135,13 +134,12 @@ static bool was_out_of_memory(struct as_process *p, int status)
     return grown && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !p->kill_reason;
 }
 
-static void on_process_exit(struct as_sock *s, int events)
+static void on_process_exit(struct as_sock *s, int events AS_UNUSED)
 {
     struct as_process *p = AS_CONTAINER(s, struct as_process, exit_watch);
     struct as_process_end e;
     struct as_buf reason = {0};
 
-    (void)events;
     p->proc.pidfd = as_sock_detach(&p->exit_watch, on_exit_watch_closed);
     e.status = as_proc_wait(&p->proc);
     read_output(p, 64); /* its process group is dead: nothing more comes, except from processes that

@@ -124,12 +124,11 @@ static void reap_orphans(struct as_task *t)
     as_proc_reap_orphans(is_own_child, s);
 }
 
-static void on_signal(struct as_sock *sock, int events)
+static void on_signal(struct as_sock *sock, int events AS_UNUSED)
 {
     struct as_supervisor *s = AS_CONTAINER(sock, struct as_supervisor, signals);
     struct signalfd_siginfo si;
 
-    (void)events;
     /* until it is empty: several signals may come as one event */
     while (read(sock->fd, &si, sizeof(si)) == sizeof(si)) {
         if (si.ssi_signo == SIGCHLD)

@@ -23,9 +23,8 @@ static void on_message(struct as_stream *s, struct as_stream_message *m)
         as_stream_pause(s);
 }
 
-static void on_close(struct as_stream *s)
+static void on_close(struct as_stream *s AS_UNUSED)
 {
-    (void)s;
 }
 
 void as_reflection_open(struct as_exchange *x)

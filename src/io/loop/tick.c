@@ -5,12 +5,11 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-static void on_event(struct as_sock *s, int events)
+static void on_event(struct as_sock *s, int events AS_UNUSED)
 {
     struct as_tick *t = AS_CONTAINER(s, struct as_tick, sock);
     uint64_t times;
 
-    (void)events;
     if (read(s->fd, &times, sizeof(times)) == sizeof(times)) /* else it was set again meanwhile */
         t->fire(t);
 }

@@ -33,9 +33,8 @@ struct bench {
 
 static volatile sig_atomic_t interrupted;
 
-static void on_signal(int n)
+static void on_signal(int n AS_UNUSED)
 {
-    (void)n;
     interrupted = 1;
 }
 

@@ -5,27 +5,24 @@
 
 enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 
-static void on_field(void *conn, void *call, struct as_str name, struct as_str value, bool trailer)
+static void on_field(void *conn AS_UNUSED, void *call, struct as_str name, struct as_str value,
+                     bool trailer AS_UNUSED)
 {
-    (void)conn;
-    (void)trailer;
     as_model_call_field(&((struct as_unary *)call)->call, name, value);
 }
 
-static void on_data(void *conn, void *call, const uint8_t *p, size_t n)
+static void on_data(void *conn AS_UNUSED, void *call, const uint8_t *p, size_t n)
 {
     struct as_unary *u = call;
 
-    (void)conn;
     if (as_model_call_data(&u->call, p, n))
         as_client_connection_reset(u->connection, u->stream);
 }
 
-static void on_close(void *conn, void *call, uint32_t code, bool whole)
+static void on_close(void *conn AS_UNUSED, void *call, uint32_t code, bool whole)
 {
     struct as_unary *u = call;
 
-    (void)conn;
     u->status = as_model_call_end(&u->call, code, whole);
     if (code == AS_MODEL_CALL_PROTOCOL_ERROR && as_client_connection_fault(u->connection))
         snprintf(as_model_call_text(&u->call), AS_MODEL_CALL_TEXT, "%s",

@@ -123,15 +123,14 @@ static void reset_malformed(struct as_h2 *h, struct as_h2_stream *s)
         h->dead = true;
 }
 
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
-                     size_t n_name, const uint8_t *value, size_t n_value, uint8_t flags, void *user)
+static int on_header(nghttp2_session *session AS_UNUSED, const nghttp2_frame *frame,
+                     const uint8_t *name, size_t n_name, const uint8_t *value, size_t n_value,
+                     uint8_t flags AS_UNUSED, void *user)
 {
     struct as_h2 *h = user;
     struct as_h2_stream *s = as_h2_find_stream(h, frame->hd.stream_id);
     struct as_str n = {(const char *)name, n_name}, v = {(const char *)value, n_value};
 
-    (void)session;
-    (void)flags;
     if (!s)
         return 0;
     if (h->breach)
@@ -191,14 +190,13 @@ static void begin_request(struct as_h2 *h, struct as_h2_stream *s, bool end)
         end_stream(h, s);
 }
 
-static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+static int on_frame_recv(nghttp2_session *session AS_UNUSED, const nghttp2_frame *frame, void *user)
 {
     struct as_h2 *h = user;
     struct as_h2_stream *s;
     bool end = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
     bool request = frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
 
-    (void)session;
     if (frame->hd.type == NGHTTP2_RST_STREAM) {
         s = as_h2_find_stream(h, frame->hd.stream_id);
         if (s)
@@ -221,13 +219,12 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *p, size_t n,
-                   void *user)
+static int on_data(nghttp2_session *session AS_UNUSED, uint8_t flags, int32_t id, const uint8_t *p,
+                   size_t n, void *user)
 {
     struct as_h2 *h = user;
     struct as_h2_stream *s = as_h2_find_stream(h, id);
 
-    (void)session;
     if (s && !as_h2_rules_data(&s->rules, n))
         reset_malformed(h, s);
     /* Bytes that nobody waits for must not use up the connection's window. */
@@ -240,12 +237,12 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     return 0;
 }
 
-static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
+static int on_stream_close(nghttp2_session *session AS_UNUSED, int32_t id, uint32_t code,
+                           void *user)
 {
     struct as_h2 *h = user;
     struct as_h2_stream *s = as_h2_find_stream(h, id);
 
-    (void)session;
     if (!s) /* there was no memory for its record */
         return 0;
     if (code == NGHTTP2_NO_ERROR && s->ended && !s->cancelled)

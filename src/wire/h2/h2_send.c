@@ -21,14 +21,12 @@ static void append_body(struct as_outq *q, struct as_h2_stream *s, size_t n)
     as_http_pieces_send(&s->pieces, q, n, false);
 }
 
-static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *framehd,
-                     size_t length, nghttp2_data_source *source, void *user)
+static int send_data(nghttp2_session *session AS_UNUSED, nghttp2_frame *frame AS_UNUSED,
+                     const uint8_t *framehd, size_t length, nghttp2_data_source *source, void *user)
 {
     struct as_h2 *h = user;
     struct as_h2_stream *s = source->ptr;
 
-    (void)session;
-    (void)frame;
     /* as_h2_response_cache_put_trailers relies on this, too */
     AS_ASSERT(length == ((size_t)framehd[0] << 16 | (size_t)framehd[1] << 8 | framehd[2]));
     AS_ASSERT(!s->cached_trailers || framehd[4] == NGHTTP2_FLAG_END_STREAM);
@@ -63,16 +61,14 @@ static int end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags)
 }
 
 /* Tells nghttp2 how much of the body the next DATA frame carries; send_data appends the bytes. */
-static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length,
-                         uint32_t *flags, nghttp2_data_source *source, void *user)
+static ssize_t read_body(nghttp2_session *session AS_UNUSED, int32_t id AS_UNUSED,
+                         uint8_t *buf AS_UNUSED, size_t length, uint32_t *flags,
+                         nghttp2_data_source *source, void *user)
 {
     struct as_h2_stream *s = source->ptr;
     size_t n = AS_MIN(length, s->body_left);
     bool more = s->streamed && !s->streamed->finished;
 
-    (void)session;
-    (void)id;
-    (void)buf;
     if (!n && more) {
         s->streamed->is_deferred = true;
         return NGHTTP2_ERR_DEFERRED;
@@ -85,16 +81,13 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 
 /* nghttp2 grows its buffer to this length, although send_data does not use the buffer: so it is
  * limited to the rest of the body. */
-static ssize_t frame_length(nghttp2_session *session, uint8_t type, int32_t id, int32_t conn_window,
-                            int32_t stream_window, uint32_t max_frame, void *user)
+static ssize_t frame_length(nghttp2_session *session AS_UNUSED, uint8_t type AS_UNUSED, int32_t id,
+                            int32_t conn_window AS_UNUSED, int32_t stream_window AS_UNUSED,
+                            uint32_t max_frame, void *user)
 {
     const struct as_h2_stream *s = as_h2_find_stream(user, id);
     size_t most = AS_MIN(max_frame, (uint32_t)FRAME_MAX);
 
-    (void)session;
-    (void)type;
-    (void)conn_window;
-    (void)stream_window;
     if (s && s->body_left < most)
         most = AS_MAX(s->body_left, (size_t)1);
     return (ssize_t)most;
@@ -143,11 +136,10 @@ static void on_head(struct as_h2 *h, int32_t id)
         as_h2_response_cache_head_encoded(h, s);
 }
 
-static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+static int on_frame_send(nghttp2_session *session AS_UNUSED, const nghttp2_frame *frame, void *user)
 {
     struct as_h2 *h = user;
 
-    (void)session;
     if (frame->hd.type <= NGHTTP2_HEADERS) {
         as_h2_guard_answer_sent(&h->guard);
         if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_RESPONSE)
@@ -166,13 +158,11 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 
 /* nghttp2 drops a header block above its limit silently: the stream is reset, so that the client
  * does not wait. */
-static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *frame, int why,
-                             void *user)
+static int on_frame_not_send(nghttp2_session *session AS_UNUSED, const nghttp2_frame *frame,
+                             int why AS_UNUSED, void *user)
 {
     struct as_h2 *h = user;
 
-    (void)session;
-    (void)why;
     if (frame->hd.type == NGHTTP2_HEADERS)
         as_h2_reset(h, (uint32_t)frame->hd.stream_id, NGHTTP2_INTERNAL_ERROR);
     return 0;

@@ -24,9 +24,8 @@ static inline void *as_pb_unpack_alloc(void *unpack, size_t n)
     return p;
 }
 
-static inline void as_pb_unpack_free(void *unpack, void *p)
+static inline void as_pb_unpack_free(void *unpack AS_UNUSED, void *p)
 {
-    (void)unpack;
     free(p);
 }
 
