@@ -304,7 +304,7 @@ static void errors_are_counted_by_status(void **state AS_UNUSED)
 static void an_unanswered_call_ends_at_its_deadline(void **state AS_UNUSED)
 {
     static struct server s;
-    struct as_load_driver_conf conf = {.streams = 5, .requests = 10, .request.timeout = 50 * AS_MS};
+    struct as_load_driver_conf conf = {.streams = 5, .requests = 10, .request.timeout = AS_SEC};
 
     s.silent_after = 5;
     assert_int_equal(run_load(&s, 1, &conf, &result), 0);
