@@ -1,6 +1,7 @@
 #include "app/completion.h"
 
 #include "app/client/event_stream.h"
+#include "app/client/print.h"
 #include "app/command.h"
 #include "conf/exit_code.h"
 #include "conf/option_row.h"
@@ -220,9 +221,7 @@ int as_completion_main(struct as_option_set *opts)
         if (strcmp(shells[i].name, opts->args[0]) != 0)
             continue;
         shells[i].put(&b);
-        fwrite(b.p, 1, b.n, stdout);
-        as_buf_fini(&b);
-        return fflush(stdout) == 0 ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
+        return as_print_result(&b);
     }
     fprintf(stderr, "anyserve: unknown shell '%s'; choose bash, zsh or fish\n", opts->args[0]);
     return AS_EXIT_CODE_USAGE;
@@ -262,7 +261,5 @@ int as_complete_main(struct as_option_set *opts)
             put_name(&b, f.states.all[i]);
     }
     as_event_stream_fini(&f);
-    fwrite(b.p, 1, b.n, stdout);
-    as_buf_fini(&b);
-    return fflush(stdout) == 0 ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
+    return as_print_result(&b);
 }

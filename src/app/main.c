@@ -1,6 +1,7 @@
 /* app/main.c — the command line: which command, its options, its help. */
 
 #include "app/client/control_client.h"
+#include "app/client/print.h"
 #include "app/command.h"
 #include "app/commands/control_commands.h"
 #include "app/commands/deploy_commands.h"
@@ -206,14 +207,6 @@ static void help_one(struct as_buf *b, const struct as_command *c, bool all)
         as_buf_str(b, "\n--help-all shows every option; `anyserve help` shows the exit codes.\n");
 }
 
-static int print_stdout(struct as_buf *b)
-{
-    fwrite(b->p, 1, b->n, stdout);
-    as_buf_fini(b);
-    /* a full disk or a closed pipe is a failure of the command */
-    return fflush(stdout) == 0 ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
-}
-
 static int usage(const char *sentence)
 {
     fprintf(stderr, "anyserve: %s\nTry: anyserve help\n", sentence);
@@ -231,7 +224,7 @@ static int cmd_help(struct as_option_set *opts)
         help_one(&b, c, opts->help_all);
     else
         help_all(&b);
-    return print_stdout(&b);
+    return as_print_result(&b);
 }
 
 static int cmd_options(struct as_option_set *opts AS_UNUSED)
@@ -239,7 +232,7 @@ static int cmd_options(struct as_option_set *opts AS_UNUSED)
     struct as_buf b = {0};
 
     as_option_markdown(&b);
-    return print_stdout(&b);
+    return as_print_result(&b);
 }
 
 #ifdef AS_FAILPOINTS
@@ -248,7 +241,7 @@ static int cmd_failpoints(struct as_option_set *opts AS_UNUSED)
     struct as_buf b = {0};
 
     as_failpoint_list(&b);
-    return print_stdout(&b);
+    return as_print_result(&b);
 }
 #endif
 
@@ -406,7 +399,7 @@ static int parse_and_run(const struct as_command *c, int argc, char *const *argv
     /* `help` handles --help-all itself */
     if (opts.help && c->run != cmd_help) {
         help_one(&text, c, opts.help_all);
-        return print_stdout(&text);
+        return as_print_result(&text);
     }
     as_buf_fini(&text);
     if (opts.n_args < c->min_args || opts.n_args + opts.n_more > c->max_args) {

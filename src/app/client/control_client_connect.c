@@ -1,5 +1,6 @@
 #include "app/client/control_client_connect.h"
 
+#include "app/client/print.h"
 #include "conf/exit_code.h"
 #include "io/loop/clock.h"
 #include "io/process/server_processes.h"
@@ -22,14 +23,12 @@ int as_control_client_print_no_server(const struct as_option_set *opts)
     struct as_buf text = {0};
 
     as_which_server_find(&f, opts);
-    as_buf_printf(&text, "anyserve: no server on port %u in %s.", f.chosen.port, f.chosen.base);
+    as_buf_printf(&text, "no server on port %u in %s.", f.chosen.port, f.chosen.base);
     if (!f.n)
         as_buf_str(&text, "\n  No server runs there; --runtime-dir selects another folder.");
     as_runtime_put_servers(&f, &text);
-    fprintf(stderr, "%.*s\n", AS_STR_FMT(as_buf_slice(&text)));
-    as_buf_fini(&text);
     as_runtime_search_fini(&f);
-    return AS_EXIT_CODE_FAILED;
+    return as_print_error(&text, AS_EXIT_CODE_FAILED);
 }
 
 /* --- the connection --- */
@@ -86,9 +85,7 @@ int as_control_client_print_silent(const struct as_control_client_conn *c,
     as_option_print(&b, AS_OPT_ANSWER_TIMEOUT, c->opts);
     as_buf_str(&b, ")");
     write_stopped_processes(c, &b);
-    fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&b)));
-    as_buf_fini(&b);
-    return AS_EXIT_CODE_FAILED;
+    return as_print_error(&b, AS_EXIT_CODE_FAILED);
 }
 
 int as_control_client_print_timeout(const struct as_option_set *opts, const char *what)
@@ -97,10 +94,9 @@ int as_control_client_print_timeout(const struct as_option_set *opts, const char
                                              .remote = as_option_str(opts, AS_OPT_CONTROL)};
     struct as_buf b = {0};
 
+    as_buf_str(&b, what);
     write_stopped_processes(&c, &b);
-    fprintf(stderr, "anyserve: %s%.*s\n", what, AS_STR_FMT(as_buf_slice(&b)));
-    as_buf_fini(&b);
-    return AS_EXIT_CODE_TIMEOUT;
+    return as_print_error(&b, AS_EXIT_CODE_TIMEOUT);
 }
 
 /* connect() waits for room in the queue of a server that accepts no connections; the timeout bounds
@@ -141,21 +137,15 @@ static int open_unix(struct as_control_client_conn *c, const struct as_control_c
     return q->is_quiet ? AS_EXIT_CODE_FAILED : as_control_client_print_no_server(c->opts);
 }
 
-static int print_error(const struct as_buf *why, int code)
-{
-    fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(why)));
-    return code;
-}
-
 static int read_token(struct as_control_client_conn *c, struct as_buf *why)
 {
     const char *file = as_option_str(c->opts, AS_OPT_CONTROL_TOKEN_FILE);
 
     if (file[0])
-        return as_token_read(file, c->token, why) < 0 ? print_error(why, AS_EXIT_CODE_CONFIG)
+        return as_token_read(file, c->token, why) < 0 ? as_print_error(why, AS_EXIT_CODE_CONFIG)
                                                       : AS_EXIT_CODE_OK;
     as_buf_str(why, "--control needs --control-token-file: a file with the server's token");
-    return print_error(why, AS_EXIT_CODE_USAGE);
+    return as_print_error(why, AS_EXIT_CODE_USAGE);
 }
 
 static int open_tcp(struct as_control_client_conn *c, const struct as_control_client_request *q,
@@ -170,18 +160,18 @@ static int open_tcp(struct as_control_client_conn *c, const struct as_control_cl
     snprintf(c->host, sizeof(c->host), "%s", c->remote);
     if (strcmp(q->socket, AS_RUNTIME_CONTROL) != 0) {
         as_buf_str(&why, "--control reaches only the control API of a server, not its status page");
-        print_error(&why, code);
+        as_print_error(&why, code);
     } else if (as_listen_parse_address(c->remote, host, &port) < 0 || !port) {
         as_buf_printf(&why, "--control '%s' is not ADDRESS:PORT, like gpu1:9001 or [::1]:9001",
                       c->remote);
-        print_error(&why, code);
+        as_print_error(&why, code);
     } else {
         code = read_token(c, &why);
     }
     if (code == AS_EXIT_CODE_OK && as_connect_tcp(host, port, time_left(end, CONNECT_WAIT), &c->fd,
                                                   reason, sizeof(reason)) < 0) {
         as_buf_printf(&why, "cannot connect to %s: %s", c->remote, reason);
-        code = q->is_quiet ? AS_EXIT_CODE_FAILED : print_error(&why, AS_EXIT_CODE_FAILED);
+        code = q->is_quiet ? AS_EXIT_CODE_FAILED : as_print_error(&why, AS_EXIT_CODE_FAILED);
     }
     as_buf_fini(&why);
     return code;

@@ -1,6 +1,7 @@
 #include "app/commands/control_commands.h"
 
 #include "app/client/control_client.h"
+#include "app/client/print.h"
 #include "app/client/server_names.h"
 #include "app/commands/await.h"
 #include "conf/exit_code.h"
@@ -43,9 +44,7 @@ static int print_no_deployment(const struct as_server_names *names, const struct
     struct as_buf text = {0};
 
     as_server_names_write_no_deployment(names, n->deployment, verb, rest, &text);
-    fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&text)));
-    as_buf_fini(&text);
-    return AS_EXIT_CODE_FAILED;
+    return as_print_error(&text, AS_EXIT_CODE_FAILED);
 }
 
 /* A deployment's name is unique in a file, so the server knows its application. */

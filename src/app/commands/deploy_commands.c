@@ -1,6 +1,7 @@
 #include "app/commands/deploy_commands.h"
 
 #include "app/client/control_client.h"
+#include "app/client/print.h"
 #include "app/client/server_names.h"
 #include "app/commands/await.h"
 #include "app/options/argument.h"
@@ -84,12 +85,6 @@ static int print_refused(const struct as_control_client_answer *a, const char *p
 
 /* --- the commands --- */
 
-static bool print_stdout(const struct as_buf *text)
-{
-    fwrite(text->p, 1, text->n, stdout);
-    return fflush(stdout) == 0;
-}
-
 static int print_unreadable(const struct as_control_client_answer *a)
 {
     fprintf(stderr, "anyserve: the server's answer cannot be read: %.*s\n",
@@ -104,19 +99,16 @@ static int print_and_wait(const struct as_option_set *opts,
     bool is_dry = as_option_bool(opts, AS_OPT_DRY_RUN), json = as_option_bool(opts, AS_OPT_JSON);
     struct as_changes c;
     struct as_buf text = {0};
-    int code = AS_EXIT_CODE_OK;
+    int code;
 
     if (as_changes_read(&c, a->body) < 0) {
         code = print_unreadable(a);
     } else if (json) {
-        as_buf_add(&text, a->body.p, a->body.n);
-        if (text.n && text.p[text.n - 1] != '\n')
-            as_buf_str(&text, "\n");
+        code = as_control_client_print(a);
     } else {
         as_changes_print(&c, &text);
+        code = as_print_result(&text);
     }
-    if (code == AS_EXIT_CODE_OK && !print_stdout(&text))
-        code = AS_EXIT_CODE_FAILED;
     if (code == AS_EXIT_CODE_OK && !is_dry && as_option_bool(opts, AS_OPT_WAIT) &&
         as_changes_count(&c, AS_CHANGE_UNCHANGED) < c.n)
         code = as_await_changes(opts, &c);
@@ -124,7 +116,6 @@ static int print_and_wait(const struct as_option_set *opts,
         printf("generation %lld %s\n", (long long)c.generation,
                as_option_bool(opts, AS_OPT_WAIT) ? "is healthy" : "has begun");
     as_changes_fini(&c);
-    as_buf_fini(&text);
     return code == AS_EXIT_CODE_OK && fflush(stdout) ? AS_EXIT_CODE_FAILED : code;
 }
 
@@ -186,9 +177,7 @@ static int print_not_deleted(const struct as_option_set *opts,
     code = as_server_names_fetch(&names, opts);
     if (code == AS_EXIT_CODE_OK) {
         as_server_names_write_no_application(&names, opts->args[0], "delete", &text);
-        fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&text)));
-        as_buf_fini(&text);
-        code = AS_EXIT_CODE_FAILED;
+        code = as_print_error(&text, AS_EXIT_CODE_FAILED);
     }
     as_server_names_fini(&names);
     return code;

@@ -1,6 +1,7 @@
 #include "app/commands/doctor.h"
 
 #include "app/client/control_client.h"
+#include "app/client/print.h"
 #include "app/commands/doctor_internal.h"
 #include "conf/exit_code.h"
 #include "ctl/state/state_dir.h"
@@ -464,7 +465,7 @@ static void check_processes(struct as_doctor *d)
 int as_doctor_main(struct as_option_set *opts)
 {
     struct as_doctor d = {.opts = opts, .json = as_option_bool(opts, AS_OPT_JSON)};
-    bool printed;
+    int code;
 
     if (d.json)
         as_json_put_open(&d.out, '[');
@@ -486,9 +487,7 @@ int as_doctor_main(struct as_option_set *opts)
         as_buf_printf(&d.out, "%u ok, %u warnings, %u failures", d.n[AS_DOCTOR_OK],
                       d.n[AS_DOCTOR_WARN], d.n[AS_DOCTOR_FAIL]);
     as_buf_str(&d.out, "\n");
-    fwrite(d.out.p, 1, d.out.n, stdout);
-    printed = fflush(stdout) == 0;
-    as_buf_fini(&d.out);
+    code = as_print_result(&d.out);
     as_doctor_server_fini(&d);
-    return printed && !d.n[AS_DOCTOR_FAIL] ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
+    return d.n[AS_DOCTOR_FAIL] ? AS_EXIT_CODE_FAILED : code;
 }

@@ -1,6 +1,7 @@
 #include "app/commands/history.h"
 
 #include "app/client/control_client.h"
+#include "app/client/print.h"
 #include "conf/exit_code.h"
 #include "io/process/runtime.h"
 #include "tool/server/record.h"
@@ -131,8 +132,7 @@ int as_history_main(struct as_option_set *opts)
         fprintf(stderr, "anyserve: the server's answer cannot be read\n");
         code = AS_EXIT_CODE_FAILED;
     } else if (code == AS_EXIT_CODE_OK) {
-        fwrite(out.p, 1, out.n, stdout);
-        code = fflush(stdout) ? AS_EXIT_CODE_FAILED : AS_EXIT_CODE_OK;
+        code = as_print_result(&out);
     }
     as_control_client_answer_fini(&a);
     as_buf_fini(&out);

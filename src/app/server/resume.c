@@ -1,6 +1,7 @@
 #include "app/server/resume.h"
 
 #include "app/client/control_client.h"
+#include "app/client/print.h"
 #include "app/client/server_process.h"
 #include "app/controller/desired_state.h"
 #include "conf/exit_code.h"
@@ -197,15 +198,6 @@ static int take_over(struct resumed *r, int fd, struct as_buf *err)
     return code;
 }
 
-/* For as_fatal: removes the runtime folder of a process that ends without returning. */
-static void remove_runtime_dir(void *ctx)
-{
-    const struct resumed *r = ctx;
-
-    if (r->dir.lock >= 0)
-        as_runtime_dir_remove(&r->dir);
-}
-
 int as_resume_main(struct as_option_set *opts)
 {
     struct resumed r = {.dir = {.lock = -1}, .resume = {.hold = -1}};
@@ -219,12 +211,10 @@ int as_resume_main(struct as_option_set *opts)
         return AS_EXIT_CODE_USAGE;
     }
     r.dry = opts->n_args > 1;
-    as_fatal_set_cleanup(remove_runtime_dir, &r);
+    as_fatal_set_cleanup(as_runtime_dir_on_fatal, &r.dir);
     code = take_over(&r, (int)fd, &err);
-    if (err.n)
-        fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&err)));
+    as_print_error(&err, code);
     as_fatal_set_cleanup(NULL, NULL);
-    as_buf_fini(&err);
     as_runtime_dir_close(&r.dir);
     if (r.resume.hold >= 0)
         close(r.resume.hold);

@@ -1,5 +1,6 @@
 #include "app/server/run.h"
 
+#include "app/client/print.h"
 #include "app/controller/initial_state.h"
 #include "app/options/argument.h"
 #include "app/server/early_dispatcher.h"
@@ -48,13 +49,6 @@ struct run {
     char *workers;                     /* the folder of the workers' sockets */
     struct as_buf management, control; /* the addresses that were bound; empty: off */
 };
-
-/* To stderr: the supervisor's console does not exist yet. */
-static int print_error(int code, const struct as_buf *err)
-{
-    fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(err)));
-    return code;
-}
 
 /* Each text names the option to change. */
 static int print_not_bound(enum as_option_id id, const char *host, uint16_t port, int rc, int e)
@@ -342,16 +336,6 @@ static int supervise(struct run *r, struct as_buf *err)
     return code;
 }
 
-/* For as_fatal: removes the runtime folder of a process that ends without returning. The children
- * notice the end by their sockets, and end, too. */
-static void remove_runtime_dir(void *ctx)
-{
-    const struct run *r = ctx;
-
-    if (r->dir.lock >= 0)
-        as_runtime_dir_remove(&r->dir);
-}
-
 /* Checks the deployments of the code as a whole; each one was checked when the code was described.
  */
 static int check_options(struct run *r, struct as_buf *err)
@@ -550,11 +534,10 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
     int rc;
 
     as_early_dispatcher_init(&r.early);
-    as_fatal_set_cleanup(remove_runtime_dir, &r);
+    as_fatal_set_cleanup(as_runtime_dir_on_fatal, &r.dir);
     rc = set_up_and_supervise(&r, &err);
     as_early_dispatcher_fini(&r.early);
-    if (err.n)
-        print_error(rc, &err);
+    as_print_error(&err, rc); /* the supervisor's console does not exist any more */
     /* listeners that the supervisor did not take over */
     as_handover_close(&r.listeners);
     as_fatal_set_cleanup(NULL, NULL);
@@ -572,7 +555,6 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
         close(r.end_fd);
     if (r.hold >= 0)
         close(r.hold);
-    as_buf_fini(&err);
     return rc;
 }
 

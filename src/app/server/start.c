@@ -1,5 +1,6 @@
 #include "app/server/start.h"
 
+#include "app/client/print.h"
 #include "app/controller/deploy_job.h"
 #include "app/controller/desired_state.h"
 #include "app/options/argument.h"
@@ -241,9 +242,7 @@ int as_start_main(struct as_option_set *opts)
         if (code == AS_EXIT_CODE_OK)
             code = as_detach(folder, opts, &err);
     }
-    if (err.n)
-        fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&err)));
-    as_buf_fini(&err);
+    as_print_error(&err, code);
     if (code == AS_EXIT_CODE_OK)
         code = as_run_server(opts, &kind);
     else if (code == AS_DETACHED)

@@ -319,6 +319,14 @@ void as_runtime_dir_remove(const struct as_runtime_dir *d)
     rmdir(d->path);
 }
 
+void as_runtime_dir_on_fatal(void *dir)
+{
+    const struct as_runtime_dir *d = dir;
+
+    if (d->lock >= 0)
+        as_runtime_dir_remove(d);
+}
+
 void as_runtime_dir_close(struct as_runtime_dir *d)
 {
     if (d->lock >= 0) {

@@ -26,6 +26,10 @@ void as_runtime_dir_close(struct as_runtime_dir *d); /* removes the files and th
  * held. */
 void as_runtime_dir_remove(const struct as_runtime_dir *d);
 
+/* The same for as_fatal_set_cleanup, if the lock is held. The children of a server that ends
+ * without returning notice it by their sockets, and end, too. */
+void as_runtime_dir_on_fatal(void *dir);
+
 /* The folder for sockets of registered workers: `option`, which is made if it is missing, or, if
  * that is empty, `workers` in the port's folder. It must be ours, and nobody else may write there.
  * Sockets of workers that live stay: they may register again. 0 and the absolute path, which the
