@@ -251,24 +251,18 @@ static void fetch_and_submit(struct as_exchange *x)
         submit_call(x);
 }
 
-/* NULL: the request was failed. */
-static struct as_call_stream *new_call_stream(struct as_exchange *x)
-{
-    struct as_call_stream *s = as_exchange_alloc(x, sizeof(*s), 8, "the request");
-
-    if (s)
-        *s = (struct as_call_stream){.on_part = on_part, .takes_inputs = x->model->streams_inputs};
-    return s;
-}
-
-/* Fills the parts of the call that depend on the model. False: the request was failed. */
-static bool set_call_model(struct as_exchange *x)
+bool as_infer_set_model(struct as_exchange *x, void (*part)(struct as_call *, struct as_part *),
+                        bool takes_inputs)
 {
     struct as_call *c = &x->call;
 
     c->stream = NULL;
-    if (x->model->decoupled && !(c->stream = new_call_stream(x)))
-        return false;
+    if (x->model->decoupled) {
+        c->stream = as_exchange_alloc(x, sizeof(*c->stream), 8, "the request");
+        if (!c->stream)
+            return false;
+        *c->stream = (struct as_call_stream){.on_part = part, .takes_inputs = takes_inputs};
+    }
     as_request_init(&c->core);
     c->core.model = x->model->index;
     c->payload.batching = AS_PAYLOAD_UNBATCHED;
@@ -277,6 +271,13 @@ static bool set_call_model(struct as_exchange *x)
     c->core.idempotent = x->model->idempotent;
     c->deployment = x->model->deployment;
     c->arena = c->stream ? &x->dispatch_arena : &x->arena;
+    return true;
+}
+
+static bool set_model(struct as_exchange *x)
+{
+    if (!as_infer_set_model(x, on_part, x->model->streams_inputs))
+        return false;
     if (__builtin_expect(x->model->routed, 0))
         as_reroute_prepare(x);
     return true;
@@ -308,7 +309,7 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
     c->payload.msg.n_params = x->infer.n_params;
     c->payload.tensor_params = x->infer.tensor_params;
     c->is_fallback = false;
-    if (!set_call_model(x))
+    if (!set_model(x))
         return;
     c->core.deadline = x->deadline;
     if (c->payload.msg.n_params && !as_request_options_apply(x))
@@ -475,6 +476,20 @@ static bool fail_shutdown(struct as_exchange *x)
 
 static void send_error(struct as_exchange *x)
 {
+    static const struct {
+        int err;
+        const char *before, *after; /* the model's name */
+    } errors[] = {
+        {AS_EFULL, "the queue of", " is full (max_queued_requests)"},
+        {AS_EMAYHAVERUN, "the worker of", " died; the request may have been executed"},
+        {AS_EHUNG, "the handler of",
+         " ran for longer than execution_timeout_s; its worker was ended"},
+        {AS_EPOISON, "this request has ended workers of",
+         " and is refused for a while (--quarantine)"},
+        {AS_ESUSPECT, "a request like this one has ended a worker of",
+         ", and none was free to run it alone (--suspect-wait)"},
+        {AS_EUNAVAILABLE, "no worker of", " is available"},
+    };
     struct as_call *c = &x->call;
 
     if (c->outcome.status) {
@@ -484,44 +499,17 @@ static void send_error(struct as_exchange *x)
     x->answer.retry_after = c->outcome.retry_after;
     if (__builtin_expect(as_fleet_is_aborted(x->edge->client.fleet), 0) && fail_shutdown(x))
         return;
-    switch (c->outcome.err) {
-    case AS_EFULL:
-        as_exchange_fail(x, c->outcome.err,
-                         "the queue of model '%.*s' is full (max_queued_requests)",
-                         AS_STR_FMT(x->model->name));
-        break;
-    case AS_EMAYHAVERUN:
-        as_exchange_fail(x, c->outcome.err,
-                         "the worker of model '%.*s' died; the request may have been executed",
-                         AS_STR_FMT(x->model->name));
-        break;
-    case AS_EHUNG:
-        as_exchange_fail(x, c->outcome.err, "the handler of model '%.*s' %s",
-                         AS_STR_FMT(x->model->name),
-                         "ran for longer than execution_timeout_s; its worker was ended");
-        break;
-    case AS_EPOISON:
-        as_exchange_fail(x, c->outcome.err,
-                         "this request has ended workers of model '%.*s' and is refused for a "
-                         "while (--quarantine)",
-                         AS_STR_FMT(x->model->name));
-        break;
-    case AS_ESUSPECT:
-        as_exchange_fail(x, c->outcome.err,
-                         "a request like this one has ended a worker of model '%.*s', and none was "
-                         "free to run it alone (--suspect-wait)",
-                         AS_STR_FMT(x->model->name));
-        break;
-    case AS_EUNAVAILABLE:
-        as_exchange_fail(x, c->outcome.err, "no worker of model '%.*s' is available",
-                         AS_STR_FMT(x->model->name));
-        break;
-    case AS_EUNTAKEN:
-        as_exchange_fail_answer(x, c->outcome.err, c->outcome.dropped);
-        break;
-    default:
-        as_exchange_fail(x, c->outcome.err, "%s", as_err_text(c->outcome.err));
+    for (size_t i = 0; i < AS_COUNT(errors); i++) {
+        if (errors[i].err == c->outcome.err) {
+            as_exchange_fail(x, c->outcome.err, "%s model '%.*s'%s", errors[i].before,
+                             AS_STR_FMT(x->model->name), errors[i].after);
+            return;
+        }
     }
+    if (c->outcome.err == AS_EUNTAKEN)
+        as_exchange_fail_answer(x, c->outcome.err, c->outcome.dropped);
+    else
+        as_exchange_fail(x, c->outcome.err, "%s", as_err_text(c->outcome.err));
 }
 
 static void end_parts(struct as_exchange *x)
@@ -563,7 +551,7 @@ static void submit_rerouted(struct as_exchange *x)
         as_exchange_released(x);
         return;
     }
-    if (!set_call_model(x)) {
+    if (!set_model(x)) {
         as_exchange_released(x);
         return;
     }

@@ -27,6 +27,11 @@ static inline struct as_blob *as_infer_owner(const struct as_exchange *x, const 
     return b && t->data >= b->data && t->data < b->data + b->n ? b : NULL;
 }
 
+/* Fills the parts of the call that depend on the model; its inputs are in x->infer. on_part, and
+ * whether more inputs follow: of a decoupled model. False: the request was failed. */
+bool as_infer_set_model(struct as_exchange *x, void (*on_part)(struct as_call *, struct as_part *),
+                        bool takes_inputs);
+
 /* Charges the memory of values that were converted while the request was parsed. False: the request
  * was failed. */
 bool as_infer_charge(struct as_exchange *x);

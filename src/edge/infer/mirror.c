@@ -152,37 +152,22 @@ static bool init_call(struct as_exchange *m, const struct as_exchange *x,
     struct as_call *c = &m->call;
     char why[WHY_MAX];
 
-    as_request_init(&c->core);
-    c->core.model = model->index;
+    m->registry = as_registry_ref(x->registry);
+    m->model = model;
+    m->infer.inputs = x->infer.inputs;
+    m->infer.n_inputs = x->infer.n_inputs;
+    if (as_model_check_inputs(model, m->infer.inputs, m->infer.n_inputs, why, sizeof(why)) ||
+        !as_infer_set_model(m, on_part, false))
+        return false;
     c->core.priority = AS_PRIORITIES - 1;
-    c->core.idempotent = model->idempotent;
     c->core.deadline = x->call.core.deadline;
     c->core.is_mirror = true;
-    c->payload.batching = !model->batching.max_size ? AS_PAYLOAD_UNBATCHED
-                          : model->batching.ragged  ? AS_PAYLOAD_RAGGED
-                                                    : AS_PAYLOAD_SAME_SHAPE;
-    c->deployment = model->deployment;
     c->payer = m->budget.answers;
     c->is_fallback = false;
-    c->stream = NULL;
-    if (model->decoupled) {
-        c->stream = as_arena_alloc(&m->arena, sizeof(*c->stream), 8);
-        if (!c->stream)
-            return false;
-        *c->stream = (struct as_call_stream){.on_part = on_part};
-    }
-    c->arena = c->stream ? &m->dispatch_arena : &m->arena;
     c->on_answer = on_answer;
     c->on_release = on_release;
     m->answer.parts = c->stream ? &parts : NULL; /* so that dispatch_arena is reset */
-    m->registry = as_registry_ref(x->registry);
-    m->model = model;
-    if (as_model_check_inputs(model, x->call.payload.msg.tensors, x->call.payload.msg.n_tensors,
-                              why, sizeof(why)))
-        return false;
-    return !c->payload.batching ||
-           !as_model_items(model, x->call.payload.msg.tensors, x->call.payload.msg.n_tensors, why,
-                           sizeof(why), &c->core.items);
+    return true;
 }
 
 static struct as_exchange *copy_exchange(struct as_exchange *x, const struct as_model *model)
