@@ -66,6 +66,17 @@ bool as_edge_may_log(struct as_edge *e, uint32_t kind, uint64_t *ret_skipped)
     return as_log_ratelimit_allows(&e->log_limits[kind], as_loop_now(e->loop), AS_SEC, ret_skipped);
 }
 
+bool as_edge_is_ready(const struct as_edge *e)
+{
+    return !e->shutting_down && as_fleet_ready(e->client.fleet);
+}
+
+bool as_edge_is_model_ready(const struct as_edge *e, const struct as_model *m)
+{
+    return !e->shutting_down && !m->unloaded &&
+           as_fleet_deployment_ready(e->client.fleet, m->deployment);
+}
+
 static void sweep_list(struct as_list *conns, as_ns now, bool final)
 {
     AS_LIST_EACH(n, conns)

@@ -567,3 +567,8 @@ const struct as_model *as_registry_at(const struct as_registry *g, uint32_t i)
     AS_ASSERT(i < g->n);
     return &g->at[i]->m;
 }
+
+bool as_registry_is_first(const struct as_registry *g, uint32_t i)
+{
+    return i == 0 || !as_str_eq(as_registry_at(g, i - 1)->name, as_registry_at(g, i)->name);
+}

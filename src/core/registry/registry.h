@@ -116,6 +116,7 @@ uint32_t as_registry_versions(const struct as_registry *g, struct as_str name,
 uint32_t as_registry_count(const struct as_registry *g);
 /* Ordered by name, then version. */
 const struct as_model *as_registry_at(const struct as_registry *g, uint32_t i);
+bool as_registry_is_first(const struct as_registry *g, uint32_t i); /* row i, of its name */
 
 /* Checks the inputs of a request against the model's signature. Returns 0, or AS_EINVALID with a
  * line in `why` (at most cap bytes) that names the tensor that is missing, unexpected, or has the

@@ -107,71 +107,48 @@ void as_control_delete(struct as_exchange *x, const struct as_rest_match *m)
 
 /* --- one deployment --- */
 
-/* A number, or null: num_replicas of the deployment. */
-static int read_replicas(struct as_json *j, struct as_json_value *v, uint64_t *ret_n)
+struct scale {
+    uint64_t n;
+    bool found;
+};
+
+/* target_num_replicas: a number, or null for num_replicas of the deployment. Nothing else. */
+static int read_scale(struct as_json *j, struct as_json_items *it, void *ctx)
 {
+    struct scale *s = ctx;
     int err;
 
-    if (v->type == AS_JSON_NULL) {
-        *ret_n = AS_CONTROL_NONE;
-        return as_json_skip(j, v);
+    if (s->found || !as_str_eq(it->key, AS_STR(REPLICAS_KEY)))
+        return AS_EINVALID;
+    s->found = true;
+    if (it->value.type == AS_JSON_NULL) {
+        s->n = AS_CONTROL_NONE;
+        return as_json_skip(j, &it->value);
     }
-    err = as_json_u64(j, v, ret_n);
-    return err ? err : *ret_n > AS_PLAN_REPLICAS_MAX ? AS_EINVALID : 0;
-}
-
-/* {"target_num_replicas": n} and nothing else. */
-static int read_scale(struct as_json *j, struct as_exchange *x, uint64_t *ret_n, bool *ret_found)
-{
-    struct as_json_value root;
-    struct as_json_items it;
-    int err = as_json_open(j, &x->arena, x->body.p, x->body.len, &root), more;
-
-    if (!err)
-        err = as_json_items(j, &root, &it);
-    if (!err && !it.object)
-        err = AS_EINVALID;
-    while (!err && (more = as_json_next(j, &it)) != 0) {
-        if (more < 0)
-            err = more;
-        else if (as_str_eq(it.key, AS_STR(REPLICAS_KEY)) && !*ret_found)
-            err = read_replicas(j, &it.value, ret_n);
-        else
-            err = AS_EINVALID;
-        *ret_found = true;
-    }
-    return err ? err : as_json_expect_end(j);
+    err = as_json_u64(j, &it->value, &s->n);
+    return err ? err : s->n > AS_PLAN_REPLICAS_MAX ? AS_EINVALID : 0;
 }
 
 void as_control_scale(struct as_exchange *x, const struct as_rest_match *m)
 {
-    struct as_json *j = as_rest_json_reader(x, false);
-    bool found = false;
-    uint64_t n = 0;
-    int err;
+    struct scale s = {0};
+    struct as_json_list members = {.each = read_scale, .ctx = &s};
+    char wrong[96];
 
-    if (!j)
+    snprintf(wrong, sizeof(wrong),
+             "the body must be {\"" REPLICAS_KEY "\": N} with N from 0 to %u, and nothing else",
+             AS_PLAN_REPLICAS_MAX);
+    if (!as_rest_read_json(x, AS_JSON_FIELD_MAP, &members, wrong))
         return;
-    if (!x->body.len) {
+    if (!x->body.len)
         as_exchange_fail(x, AS_EINVALID, "the body {\"" REPLICAS_KEY "\": N} is missing");
-        return;
-    }
-    err = read_scale(j, x, &n, &found);
-    if (err == AS_EPROTO)
-        as_exchange_fail(x, AS_EINVALID, "%s", as_json_why(j));
-    else if (err == AS_ENOMEM)
-        as_exchange_fail(x, err, "no memory for the request");
-    else if (err || !found)
-        as_exchange_fail(x, AS_EINVALID,
-                         "the body must be {\"" REPLICAS_KEY
-                         "\": N} with N from 0 to %u, and nothing else",
-                         AS_PLAN_REPLICAS_MAX);
-    as_json_close(j);
-    if (!err && found)
+    else if (!s.found)
+        as_exchange_fail(x, AS_EINVALID, "%s", wrong);
+    else
         handle_request(x, &(struct as_control_request){.verb = AS_CONTROL_SCALE,
                                                        .application = m->application,
                                                        .deployment = m->deployment,
-                                                       .replicas = (uint32_t)n});
+                                                       .replicas = (uint32_t)s.n});
 }
 
 static void handle_deployment_request(struct as_exchange *x, const struct as_rest_match *m,

@@ -210,14 +210,6 @@ static void call_registrar(struct as_exchange *x, enum as_management_rpc rpc,
 
 /* --- by gRPC and by HTTP --- */
 
-static void fail_parse(struct as_exchange *x, int err, const char *why)
-{
-    if (err == AS_ENOMEM)
-        as_exchange_fail(x, err, "no memory for the request");
-    else
-        as_exchange_fail(x, err, "%s", why);
-}
-
 void as_registrar_call(struct as_exchange *x)
 {
     enum as_management_rpc rpc = AS_MANAGEMENT_REGISTER + (x->rpc - AS_RPC_REGISTER_MODEL);
@@ -226,9 +218,7 @@ void as_registrar_call(struct as_exchange *x)
     char why[WHY_MAX] = "";
     int err = as_management_parse(rpc, message, &x->arena, &q, why, sizeof(why));
 
-    if (err)
-        fail_parse(x, err, why);
-    else
+    if (as_exchange_is_parsed(x, err, why))
         call_registrar(x, rpc, &q);
 }
 
@@ -244,9 +234,7 @@ static void handle_post(struct as_exchange *x, enum as_management_rpc rpc)
     if (!j)
         return;
     err = as_management_parse_json(rpc, message, j, &x->arena, &q, why, sizeof(why));
-    if (err)
-        fail_parse(x, err, why);
-    else
+    if (as_exchange_is_parsed(x, err, why))
         call_registrar(x, rpc, &q);
 }
 

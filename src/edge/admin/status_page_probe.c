@@ -19,7 +19,6 @@ bool as_status_page_health(struct as_status_page *b, struct as_buf *out)
 bool as_status_page_routes(struct as_status_page *b, struct as_buf *out)
 {
     const struct as_registry *g = as_fleet_registry(b->fleet);
-    struct as_str last = {0};
     uint32_t n = 0;
 
     as_buf_str(out, "{");
@@ -27,9 +26,8 @@ bool as_status_page_routes(struct as_status_page *b, struct as_buf *out)
         const struct as_model *m = as_registry_at(g, i);
         struct as_str application;
 
-        if (n && as_str_eq(m->name, last)) /* another version of the same model */
+        if (!as_registry_is_first(g, i))
             continue;
-        last = m->name;
         m = as_registry_find(g, m->name, AS_STR(""), NULL);
         application = as_status_page_application(b, m->served_by);
         as_buf_str(out, n++ ? "," : "");

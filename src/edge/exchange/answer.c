@@ -172,6 +172,15 @@ void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
                             add_grpc_hints(x, err, message, extra, &v));
 }
 
+bool as_exchange_is_parsed(struct as_exchange *x, int err, const char *why)
+{
+    if (err == AS_ENOMEM)
+        as_exchange_fail(x, err, "no memory for the request");
+    else if (err)
+        as_exchange_fail(x, err == AS_EPROTO ? AS_EINVALID : err, "%s", why);
+    return !err;
+}
+
 /* --- messages --- */
 
 /* encoding: AS_GZIP_NONE, or that of the compressed message. Lists the encodings that the server

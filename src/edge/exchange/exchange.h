@@ -179,6 +179,9 @@ void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...) AS_P
 /* An error with a gRPC status; plain HTTP: with as_grpc_status_http of it. */
 void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_str message,
                              const struct as_http_header *extra, uint32_t n_extra);
+/* After the request was parsed, with the text of an error. False: err is not 0, and it was failed;
+ * AS_EPROTO is the client's fault, AS_EINVALID. */
+bool as_exchange_is_parsed(struct as_exchange *x, int err, const char *why);
 #define AS_EXCHANGE_EXTRA  3u  /* most extra headers of an error */
 #define AS_EXCHANGE_PIECES 64u /* most pieces of one answer */
 /* A successful unary gRPC answer of one small message, copied. */

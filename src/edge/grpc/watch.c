@@ -13,12 +13,6 @@ static enum as_grpc_health status_if(bool serving)
     return serving ? AS_GRPC_HEALTH_SERVING : AS_GRPC_HEALTH_NOT_SERVING;
 }
 
-static enum as_grpc_health status_of_model(struct as_edge *e, const struct as_model *m)
-{
-    return status_if(!e->shutting_down && !m->unloaded &&
-                     as_fleet_deployment_ready(e->client.fleet, m->deployment));
-}
-
 static enum as_grpc_health status_of(struct as_edge *e, struct as_str service)
 {
     const char *colon = service.n ? memrchr(service.p, ':', service.n) : NULL;
@@ -26,7 +20,7 @@ static enum as_grpc_health status_of(struct as_edge *e, struct as_str service)
     const struct as_model *m;
 
     if (!service.p || !service.n || as_str_eq(service, AS_STR(SERVER)))
-        return status_if(!e->shutting_down && as_fleet_ready(e->client.fleet));
+        return status_if(as_edge_is_ready(e));
     if (e->conf.interface == AS_INTERFACE_MANAGEMENT &&
         as_str_eq(service, AS_STR(AS_MANAGEMENT_SERVICE)))
         return status_if(!e->draining);
@@ -37,30 +31,20 @@ static enum as_grpc_health status_of(struct as_edge *e, struct as_str service)
             return AS_GRPC_HEALTH_SERVICE_UNKNOWN;
     }
     m = as_registry_find(e->client.registry, service, version, NULL);
-    return m ? status_of_model(e, m) : AS_GRPC_HEALTH_SERVICE_UNKNOWN;
+    return m ? status_if(as_edge_is_model_ready(e, m)) : AS_GRPC_HEALTH_SERVICE_UNKNOWN;
 }
 
 /* --- Check and List --- */
-
-static void fail_parse(struct as_exchange *x, int err)
-{
-    if (err == AS_ENOMEM)
-        as_exchange_fail(x, err, "no memory for the request");
-    else
-        as_exchange_fail(x, AS_EINVALID, "malformed request message");
-}
 
 void as_watch_check(struct as_exchange *x)
 {
     uint8_t room[AS_GRPC_HEALTH_RESPONSE_MAX];
     struct as_buf service = {0}, out = {.p = room};
     enum as_grpc_health status;
-    int err = as_grpc_health_parse(x->body.p, x->body.len, &service);
 
-    if (err) {
-        fail_parse(x, err);
+    if (!as_exchange_is_parsed(x, as_grpc_health_parse(x->body.p, x->body.len, &service),
+                               "malformed request message"))
         return;
-    }
     status = status_of(x->edge, as_buf_slice(&service));
     if (status == AS_GRPC_HEALTH_SERVICE_UNKNOWN) {
         as_exchange_fail(x, x->edge->client.models_pending ? AS_EUNAVAILABLE : AS_ENOTFOUND,
@@ -87,22 +71,22 @@ static char *row_name(struct as_arena *a, struct as_str name, struct as_str vers
 
 /* Rows for the name of a model and for "NAME:VERSION"; the name only for the first version of it.
  * 0: out of memory. */
-static size_t put_rows(struct as_exchange *x, struct as_grpc_health_entry *rows,
-                       const struct as_model *m, const struct as_model *before)
+static size_t put_rows(struct as_exchange *x, struct as_grpc_health_entry *rows, uint32_t row)
 {
     struct as_edge *e = x->edge;
+    const struct as_registry *g = e->client.registry;
+    const struct as_model *m = as_registry_at(g, row);
     struct as_str no_version = {0};
     size_t n = 0;
 
-    if (!before || !as_str_eq(before->name, m->name)) {
-        const struct as_model *first =
-            as_registry_find(e->client.registry, m->name, no_version, NULL);
+    if (as_registry_is_first(g, row)) {
+        const struct as_model *first = as_registry_find(g, m->name, no_version, NULL);
 
         rows[n++] = (struct as_grpc_health_entry){row_name(&x->arena, m->name, no_version),
-                                                  status_of_model(e, first)};
+                                                  status_if(as_edge_is_model_ready(e, first))};
     }
     rows[n++] = (struct as_grpc_health_entry){row_name(&x->arena, m->name, m->version),
-                                              status_of_model(e, m)};
+                                              status_if(as_edge_is_model_ready(e, m))};
     return rows[0].service && rows[n - 1].service ? n : 0;
 }
 
@@ -110,9 +94,8 @@ static size_t put_rows(struct as_exchange *x, struct as_grpc_health_entry *rows,
 static size_t all_rows(struct as_exchange *x, struct as_grpc_health_entry *rows)
 {
     static char server[] = SERVER, nothing[] = "", management[] = AS_MANAGEMENT_SERVICE;
-    const struct as_registry *g = x->edge->client.registry;
     enum as_grpc_health status = status_of(x->edge, AS_STR(""));
-    uint32_t count = as_registry_count(g);
+    uint32_t count = as_registry_count(x->edge->client.registry);
     size_t n = 0;
 
     rows[n++] = (struct as_grpc_health_entry){nothing, status};
@@ -121,7 +104,7 @@ static size_t all_rows(struct as_exchange *x, struct as_grpc_health_entry *rows)
         rows[n++] = (struct as_grpc_health_entry){
             management, status_of(x->edge, AS_STR(AS_MANAGEMENT_SERVICE))};
     for (uint32_t i = 0; i < count; i++) {
-        size_t k = put_rows(x, rows + n, as_registry_at(g, i), i ? as_registry_at(g, i - 1) : NULL);
+        size_t k = put_rows(x, rows + n, i);
 
         if (!k)
             return 0;
@@ -173,13 +156,11 @@ static void send_status(struct as_stream *s)
 static void on_message(struct as_stream *s, struct as_stream_message *m)
 {
     struct watch *w = s->owner;
-    int err;
 
     if (w->has_request) {
         as_exchange_fail(s->x, AS_EUNIMPLEMENTED, "more than one message on Watch");
-    } else if ((err = as_grpc_health_parse(m->p, m->n, &w->service))) {
-        fail_parse(s->x, err);
-    } else {
+    } else if (as_exchange_is_parsed(s->x, as_grpc_health_parse(m->p, m->n, &w->service),
+                                     "malformed request message")) {
         w->has_request = true;
         send_status(s);
     }

@@ -63,10 +63,8 @@ bool as_infer_grpc_parse(struct as_exchange *x)
 
     why[0] = 0;
     err = as_oip_parse_infer(x->body.p, x->body.len, &x->arena, &x->infer, why, sizeof(why));
-    if (err)
-        as_exchange_fail(x, err == AS_EPROTO ? AS_EINVALID : err, "%s",
-                         why[0] ? why : "malformed ModelInferRequest");
-    return !err && as_infer_charge(x);
+    return as_exchange_is_parsed(x, err, why[0] ? why : "malformed ModelInferRequest") &&
+           as_infer_charge(x);
 }
 
 void as_infer_grpc(struct as_exchange *x)

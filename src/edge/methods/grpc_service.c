@@ -19,10 +19,9 @@ static void reply_bool(struct as_exchange *x, bool v)
 /* Parses the model's name and version. False: failed. */
 static bool parse_named(struct as_exchange *x, struct as_str *ret_name, struct as_str *ret_version)
 {
-    if (!as_oip_parse_name_version(x->body.p, x->body.len, ret_name, ret_version))
-        return true;
-    as_exchange_fail(x, AS_EINVALID, "malformed request message");
-    return false;
+    return as_exchange_is_parsed(
+        x, as_oip_parse_name_version(x->body.p, x->body.len, ret_name, ret_version),
+        "malformed request message");
 }
 
 /* An unknown model is not ready, which is no error, as with Triton: clients poll until the model is
@@ -35,8 +34,7 @@ static void model_ready(struct as_exchange *x)
     if (!parse_named(x, &name, &version))
         return;
     m = as_registry_find(x->edge->client.registry, name, version, NULL);
-    reply_bool(x, m && !x->edge->shutting_down && !m->unloaded &&
-                      as_fleet_deployment_ready(x->edge->client.fleet, m->deployment));
+    reply_bool(x, m && as_edge_is_model_ready(x->edge, m));
 }
 
 static void model_metadata(struct as_exchange *x)
@@ -54,7 +52,7 @@ static void server_live(struct as_exchange *x)
 
 static void server_ready(struct as_exchange *x)
 {
-    reply_bool(x, !x->edge->shutting_down && as_fleet_ready(x->edge->client.fleet));
+    reply_bool(x, as_edge_is_ready(x->edge));
 }
 
 #define CLIENTS    (1u << AS_INTERFACE_CLIENTS)

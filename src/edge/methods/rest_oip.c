@@ -24,7 +24,7 @@ void as_rest_oip_live(struct as_exchange *x, const struct as_rest_match *m AS_UN
 
 void as_rest_oip_ready(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
 {
-    bool ready = !x->edge->shutting_down && as_fleet_ready(x->edge->client.fleet);
+    bool ready = as_edge_is_ready(x->edge);
     struct as_buf b;
 
     as_buf_init(&b);
@@ -40,8 +40,7 @@ void as_rest_oip_model_ready(struct as_exchange *x, const struct as_rest_match *
 
     if (!model)
         return;
-    ready = !x->edge->shutting_down && !model->unloaded &&
-            as_fleet_deployment_ready(x->edge->client.fleet, model->deployment);
+    ready = as_edge_is_model_ready(x->edge, model);
     as_buf_init(&b);
     as_json_put_open(&b, '{');
     as_json_put_member_string(&b, "name", model->name);

@@ -62,19 +62,12 @@ static void put_link(struct document *s, struct as_str href, struct as_str about
 
 /* --- the content --- */
 
-/* The registry has a row per version; rows of one name are adjacent. True: row i is the first of
- * its name. */
-static bool is_first_version(const struct as_registry *g, uint32_t i)
-{
-    return i == 0 || !as_str_eq(as_registry_at(g, i - 1)->name, as_registry_at(g, i)->name);
-}
-
 static uint32_t count_models(const struct as_registry *g)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < as_registry_count(g); i++)
-        n += is_first_version(g, i);
+        n += as_registry_is_first(g, i);
     return n;
 }
 
@@ -120,7 +113,7 @@ static void put_models(struct document *s, const struct as_registry *g)
         struct as_str name = as_registry_at(g, i)->name;
         struct as_buf href = {0}, text = {0};
 
-        if (!is_first_version(g, i))
+        if (!as_registry_is_first(g, i))
             continue;
         as_buf_str(&href, "/v2/models/");
         as_buf_percent(&href, name);

@@ -230,9 +230,10 @@ static void put_model_paths(struct as_buf *b, const struct as_rest_route *first,
 
     for (uint32_t i = 0; i < n; i++) {
         const struct as_model *m = as_registry_at(g, i), *by_default;
-        bool is_first = i == 0 || !as_str_eq(as_registry_at(g, i - 1)->name, m->name);
 
-        by_default = is_first ? as_registry_find(g, m->name, (struct as_str){0}, NULL) : NULL;
+        by_default = as_registry_is_first(g, i)
+                         ? as_registry_find(g, m->name, (struct as_str){0}, NULL)
+                         : NULL;
         if (by_default && by_default->has_inputs)
             put_path(b, first, by_default, false);
         if (m->has_inputs && as_registry_versions(g, m->name, NULL, 0) > 1)
@@ -275,11 +276,8 @@ static void put_parameters(struct as_buf *b, const struct as_registry *g)
 
     put_variable(b, "\"parameters\":{", "model", "the name of a model");
     for (uint32_t i = 0; i < n && shown < EXAMPLES; i++) {
-        const struct as_model *m = as_registry_at(g, i);
-
-        if (i && as_str_eq(as_registry_at(g, i - 1)->name, m->name))
-            continue;
-        put_text(b, shown++ ? "," : ",\"examples\":[", m->name);
+        if (as_registry_is_first(g, i))
+            put_text(b, shown++ ? "," : ",\"examples\":[", as_registry_at(g, i)->name);
     }
     as_buf_str(b, shown ? "]}}" : "}}");
     put_variable(b, ",", "version", "one of the model's versions");

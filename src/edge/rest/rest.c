@@ -229,6 +229,28 @@ const struct as_exchange_kind as_exchange_http = {
     .fail = as_rest_fail,
 };
 
+bool as_rest_read_json(struct as_exchange *x, enum as_json_field_type type, void *to,
+                       const char *wrong)
+{
+    struct as_json *j = x->body.len ? as_rest_json_reader(x, false) : NULL;
+    struct as_json_value root;
+    int err;
+
+    if (!j)
+        return !x->body.len;
+    err = as_json_open(j, &x->arena, x->body.p, x->body.len, &root);
+    if (!err)
+        err = as_json_field(j, &root, type, to);
+    if (!err)
+        err = as_json_expect_end(j);
+    if (err && err != AS_EPROTO && err != AS_ENOMEM)
+        as_exchange_fail(x, AS_EINVALID, "%s", wrong);
+    else
+        as_exchange_is_parsed(x, err, as_json_why(j));
+    as_json_close(j);
+    return !err;
+}
+
 struct as_json *as_rest_json_reader(struct as_exchange *x, bool large)
 {
     struct as_json **j = large ? &x->edge->large_json : &x->edge->json;

@@ -86,6 +86,11 @@ static inline void as_rest_json(struct as_exchange *x, uint32_t status, const st
 /* The loop's JSON parser; `large`: the helper thread's. NULL: out of memory, the request failed. */
 struct as_json *as_rest_json_reader(struct as_exchange *x, bool large);
 
+/* Reads the body, JSON of this type (OBJECT or MAP); an empty one is valid and sets nothing. wrong:
+ * the text of the error if it has another form. False: the request was failed. */
+bool as_rest_read_json(struct as_exchange *x, enum as_json_field_type type, void *to,
+                       const char *wrong);
+
 /* --- operations of as_exchange_http --- */
 
 #define AS_REST_DISCARD_MAX 65536u /* most bytes of a body read before an early answer is sent */

@@ -54,12 +54,10 @@ void as_extension_reply(struct as_exchange *x, int err, struct as_buf *out)
 /* True: the message was parsed. False: the request was failed. */
 static bool is_parsed(struct as_exchange *x, int err)
 {
-    if (err == AS_ENOMEM)
-        as_exchange_fail(x, err, "no memory for the request");
-    else if (err == AS_EFULL)
+    if (err == AS_EFULL)
         as_exchange_fail(x, AS_EINVALID, "more than %u settings", AS_SETTINGS_MAX);
-    else if (err)
-        as_exchange_fail(x, AS_EINVALID, "malformed request message");
+    else
+        as_exchange_is_parsed(x, err, "malformed request message");
     return !err;
 }
 

@@ -4,39 +4,12 @@
 
 /* --- bodies: a small object, or empty --- */
 
-/* Reads the body, which is of this type (OBJECT or MAP); an empty one is valid. False: the request
- * was failed. */
-static bool read_body(struct as_exchange *x, enum as_json_field_type type, void *to,
-                      const char *form)
-{
-    struct as_json *j;
-    struct as_json_value root;
-    int err;
-
-    if (!x->body.len)
-        return true;
-    j = as_rest_json_reader(x, false);
-    if (!j)
-        return false;
-    err = as_json_open(j, &x->arena, x->body.p, x->body.len, &root);
-    if (!err)
-        err = as_json_field(j, &root, type, to);
-    if (!err)
-        err = as_json_expect_end(j);
-    if (err == AS_EPROTO)
-        as_exchange_fail(x, AS_EINVALID, "%s", as_json_why(j));
-    else if (err == AS_ENOMEM)
-        as_exchange_fail(x, err, "no memory for the request");
-    else if (err)
-        as_exchange_fail(x, AS_EINVALID, "the body must be like %s", form);
-    as_json_close(j);
-    return !err;
-}
+#define LIKE "the body must be like "
 
 static bool read_fields(struct as_exchange *x, const struct as_json_row *rows, uint32_t n,
-                        const char *form)
+                        const char *wrong)
 {
-    return read_body(x, AS_JSON_FIELD_OBJECT, &(struct as_json_fields){rows, n}, form);
+    return as_rest_read_json(x, AS_JSON_FIELD_OBJECT, &(struct as_json_fields){rows, n}, wrong);
 }
 
 /* --- configuration, statistics --- */
@@ -58,7 +31,7 @@ void as_extension_rest_index(struct as_exchange *x, const struct as_rest_match *
     bool ready = false;
     const struct as_json_row rows[] = {{"ready", AS_JSON_FIELD_BOOL, &ready}};
 
-    if (read_fields(x, rows, AS_COUNT(rows), "{\"ready\":true}"))
+    if (read_fields(x, rows, AS_COUNT(rows), LIKE "{\"ready\":true}"))
         as_extension_index(x, ready);
 }
 
@@ -88,19 +61,19 @@ static int read_parameter(struct as_json *j, struct as_json_items *it, void *ctx
     return 0;
 }
 
-static bool read_change(struct as_exchange *x, struct change *b, const char *form)
+static bool read_change(struct as_exchange *x, struct change *b, const char *wrong)
 {
     struct as_json_list parameters = {.each = read_parameter, .ctx = b};
     const struct as_json_row rows[] = {{"parameters", AS_JSON_FIELD_MAP, &parameters}};
 
-    return read_fields(x, rows, AS_COUNT(rows), form);
+    return read_fields(x, rows, AS_COUNT(rows), wrong);
 }
 
 void as_extension_rest_load(struct as_exchange *x, const struct as_rest_match *m)
 {
     struct change b = {.c.model = m->model, .x = x};
 
-    if (read_change(x, &b, "{\"parameters\":{}}"))
+    if (read_change(x, &b, LIKE "{\"parameters\":{}}"))
         as_extension_load(x, &b.c);
 }
 
@@ -108,7 +81,7 @@ void as_extension_rest_unload(struct as_exchange *x, const struct as_rest_match 
 {
     struct change b = {.c.model = m->model, .x = x};
 
-    if (read_change(x, &b, "{\"parameters\":{\"unload_dependents\":false}}"))
+    if (read_change(x, &b, LIKE "{\"parameters\":{\"unload_dependents\":false}}"))
         as_extension_unload(x, &b.c);
 }
 
@@ -126,7 +99,8 @@ void as_extension_rest_shm_register(struct as_exchange *x, const struct as_rest_
                                        {"offset", AS_JSON_FIELD_U64, &r.offset},
                                        {"byte_size", AS_JSON_FIELD_U64, &r.size}};
 
-    if (read_fields(x, rows, AS_COUNT(rows), "{\"key\":\"/name\",\"offset\":0,\"byte_size\":64}"))
+    if (read_fields(x, rows, AS_COUNT(rows),
+                    LIKE "{\"key\":\"/name\",\"offset\":0,\"byte_size\":64}"))
         as_extension_shm_register(x, &r);
 }
 
@@ -221,18 +195,18 @@ static int read_setting(struct as_json *j, struct as_json_items *it, void *ctx)
     }
 }
 
-static bool read_settings(struct as_exchange *x, struct settings *b, const char *form)
+static bool read_settings(struct as_exchange *x, struct settings *b, const char *wrong)
 {
     *b = (struct settings){.x = x};
-    return read_body(x, AS_JSON_FIELD_MAP, &(struct as_json_list){.each = read_setting, .ctx = b},
-                     form);
+    return as_rest_read_json(x, AS_JSON_FIELD_MAP,
+                             &(struct as_json_list){.each = read_setting, .ctx = b}, wrong);
 }
 
 void as_extension_rest_trace(struct as_exchange *x, const struct as_rest_match *m)
 {
     struct settings b;
 
-    if (read_settings(x, &b, "{\"trace_level\":[\"OFF\"]}"))
+    if (read_settings(x, &b, LIKE "{\"trace_level\":[\"OFF\"]}"))
         as_extension_trace(x, m->model, b.at, b.n);
 }
 
@@ -240,6 +214,6 @@ void as_extension_rest_log(struct as_exchange *x, const struct as_rest_match *m 
 {
     struct settings b;
 
-    if (read_settings(x, &b, "{\"log_info\":true}"))
+    if (read_settings(x, &b, LIKE "{\"log_info\":true}"))
         as_extension_log(x, b.at, b.n);
 }
