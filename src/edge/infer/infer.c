@@ -150,13 +150,7 @@ static struct as_blob *inputs_blob(const struct as_exchange *x)
 {
     struct as_blob *b = x->body.inputs ? x->body.inputs : x->body.blob;
 
-    for (uint32_t i = 0; b && i < x->infer.n_inputs; i++) {
-        const struct as_tensor *t = &x->infer.inputs[i];
-
-        if (t->nbytes && (t->data < b->data || t->data >= b->data + b->n))
-            return NULL;
-    }
-    return b;
+    return b && as_infer_all_lie_in(b, x->infer.inputs, x->infer.n_inputs) ? b : NULL;
 }
 
 /* Sets the number of items, for a model with batching. False: the request was failed. */

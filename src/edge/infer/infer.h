@@ -18,13 +18,28 @@ typedef void (*as_infer_send)(struct as_exchange *x, const struct as_oip_respons
 /* Starts the request. The model is x->model, or the one that x->infer names if that is NULL. */
 void as_infer_begin(struct as_exchange *x, as_infer_send send);
 
+static inline bool as_infer_lies_in(const struct as_blob *b, const struct as_tensor *t)
+{
+    return t->data >= b->data && t->data < b->data + b->n;
+}
+/* True: the bytes of all n tensors lie in b. */
+static inline bool as_infer_all_lie_in(const struct as_blob *b, const struct as_tensor *t,
+                                       uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (t[i].nbytes && !as_infer_lies_in(b, &t[i]))
+            return false;
+    }
+    return true;
+}
+
 /* The blob that holds an output's bytes; NULL: they lie in the exchange. */
 static inline struct as_blob *as_infer_owner(const struct as_exchange *x, const struct as_tensor *t)
 {
     struct as_blob *b =
         x->call.outcome.result.blob ? x->call.outcome.result.blob : x->answer.tensors;
 
-    return b && t->data >= b->data && t->data < b->data + b->n ? b : NULL;
+    return b && as_infer_lies_in(b, t) ? b : NULL;
 }
 
 /* Fills the parts of the call that depend on the model; its inputs are in x->infer. on_part, and

@@ -132,7 +132,8 @@ static void send_copied(struct item *it, const struct as_oip_response *r, size_t
         as_oip_put_response(put_head(p, len), r);
 }
 
-/* Sends the heads from one blob, and the tensors from where they lie. */
+/* Sends the heads from one blob, and the tensors from where they lie, all in `owner`: outputs that
+ * were made here (classes) lie in the request's arena, which may be freed before they are sent. */
 static void send_by_reference(struct item *it, const struct as_oip_response *r, size_t len,
                               struct as_blob *owner)
 {
@@ -163,19 +164,6 @@ static void send_by_reference(struct item *it, const struct as_oip_response *r, 
     schedule_turn(it->is);
 }
 
-/* True: all outputs lie in b. Outputs that were made here (classes) lie in the request's arena,
- * which may be freed before they are sent. */
-static bool lies_in(const struct as_blob *b, const struct as_oip_response *r)
-{
-    for (uint32_t i = 0; i < r->n_outputs; i++) {
-        const struct as_tensor *t = &r->outputs[i];
-
-        if (t->nbytes && (t->data < b->data || t->data >= b->data + b->n))
-            return false;
-    }
-    return true;
-}
-
 /* Sends one response with the parameter triton_final_response. */
 static void send_response(struct item *it, const struct as_oip_response *r, struct as_blob *blob,
                           bool final)
@@ -201,7 +189,7 @@ static void send_response(struct item *it, const struct as_oip_response *r, stru
     if (len > INT32_MAX - HEAD_MAX)
         as_exchange_fail(it->x, AS_ETOOBIG, "the answer is over 2147483647 bytes");
     else if (blob && len > LARGE && 1 + 2 * r->n_outputs <= AS_EXCHANGE_PIECES && is_its_turn(it) &&
-             lies_in(blob, r))
+             as_infer_all_lie_in(blob, r->outputs, r->n_outputs))
         send_by_reference(it, &out, (size_t)len, blob);
     else
         send_copied(it, &out, (size_t)len);
