@@ -12,6 +12,8 @@
 
 #define AS_STR(lit)   ((struct as_str){(lit), sizeof(lit) - 1})
 #define AS_STR_FMT(s) (int)(s).n, (s).p ? (s).p : "" /* for "%.*s" */
+/* The same, at most the first bytes: of texts that clients or workers have sent. */
+#define AS_STR_CUT(s, most) (int)AS_MIN((s).n, (size_t)(most)), (s).p ? (s).p : ""
 
 static inline struct as_str as_str_of(const char *z)
 {

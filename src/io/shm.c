@@ -37,7 +37,7 @@ static int fail(char *why, size_t cap, int err, const char *fmt, ...)
     return err;
 }
 
-#define SHOWN(s) (int)AS_MIN((s).n, (size_t)64), (s).p ? (s).p : ""
+#define SHOWN(s) AS_STR_CUT(s, 64)
 
 int as_shm_new(struct as_shm **ret_t, const struct as_shm_conf *conf)
 {

@@ -37,7 +37,7 @@ static bool on_event(void *ctx, struct as_str data)
         break;
     case AS_STATES_INVALID:
         fprintf(stderr, "anyserve: the server sent an event that cannot be read: %.*s\n",
-                (int)AS_MIN(data.n, (size_t)200), data.p);
+                AS_STR_CUT(data, 200));
     }
     return true;
 }

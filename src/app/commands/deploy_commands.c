@@ -88,7 +88,7 @@ static int print_refused(const struct as_control_client_answer *a, const char *p
 static int print_unreadable(const struct as_control_client_answer *a)
 {
     fprintf(stderr, "anyserve: the server's answer cannot be read: %.*s\n",
-            (int)AS_MIN(a->body.n, (size_t)200), a->body.p);
+            AS_STR_CUT(a->body, 200));
     return AS_EXIT_CODE_FAILED;
 }
 

@@ -85,7 +85,7 @@ static bool read_dry_run(struct as_exchange *x, struct as_str query, bool *ret_d
         as_str_eq(query, AS_STR("dry_run=false")))
         return true;
     as_exchange_fail(x, AS_EINVALID, "query '%.*s': only dry_run=true or false is known",
-                     (int)AS_MIN(query.n, (size_t)64), query.p);
+                     AS_STR_CUT(query, 64));
     return false;
 }
 

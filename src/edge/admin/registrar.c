@@ -7,7 +7,7 @@
 #define ADDRESS    "unix://"
 #define SLOTS_MAX  65535u
 #define KEY_SHOWN  64u /* bytes of an unknown key */
-#define BRIEF(s)   (int)AS_MIN((s).n, (size_t)AS_NAME_MAX), (s).p ? (s).p : ""
+#define BRIEF(s)   AS_STR_CUT(s, AS_NAME_MAX)
 #define DEFAULT_AT AS_STR("1")
 
 /* --- checks of names, addresses and limits --- */

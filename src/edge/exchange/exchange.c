@@ -102,14 +102,12 @@ const struct as_model *as_exchange_find_any_model(struct as_exchange *x, struct 
         as_exchange_fail(x, AS_EINVALID, "the model name is empty");
     else if (known)
         as_exchange_fail(x, AS_ENOTFOUND, "model '%.*s' has no version '%.*s'",
-                         (int)AS_MIN(name.n, (size_t)AS_NAME_MAX), name.p,
-                         (int)AS_MIN(version.n, (size_t)AS_VERSION_MAX), version.p);
+                         AS_STR_CUT(name, AS_NAME_MAX), AS_STR_CUT(version, AS_VERSION_MAX));
     else if (x->edge->client.models_pending)
         as_exchange_fail(x, AS_EUNAVAILABLE, "model '%.*s' is not known yet: workers are starting",
-                         (int)AS_MIN(name.n, (size_t)AS_NAME_MAX), name.p);
+                         AS_STR_CUT(name, AS_NAME_MAX));
     else
-        as_exchange_fail(x, AS_ENOTFOUND, "unknown model '%.*s'",
-                         (int)AS_MIN(name.n, (size_t)AS_NAME_MAX), name.p);
+        as_exchange_fail(x, AS_ENOTFOUND, "unknown model '%.*s'", AS_STR_CUT(name, AS_NAME_MAX));
     return NULL;
 }
 
@@ -207,7 +205,7 @@ static void check_encoding(struct as_exchange *x)
         as_exchange_fail(
             x, AS_EUNIMPLEMENTED,
             "grpc-encoding '%.*s' is not supported; the server reads " AS_GZIP_GRPC_ACCEPT,
-            (int)AS_MIN(name.n, (size_t)64), name.p);
+            AS_STR_CUT(name, 64));
 }
 
 void as_exchange_read_timeout(struct as_exchange *x)
@@ -217,7 +215,7 @@ void as_exchange_read_timeout(struct as_exchange *x)
 
     if (as_grpc_timeout(head->grpc_timeout, &timeout)) {
         as_exchange_fail(x, AS_EINVALID, "malformed grpc-timeout '%.*s'",
-                         (int)AS_MIN(head->grpc_timeout.n, (size_t)32), head->grpc_timeout.p);
+                         AS_STR_CUT(head->grpc_timeout, 32));
         return;
     }
     if (timeout == 0)
@@ -237,8 +235,7 @@ static void start_grpc(struct as_exchange *x)
     const struct as_http_head *head = x->head;
 
     if (x->rpc == AS_RPC_UNKNOWN) {
-        as_exchange_fail(x, AS_EUNIMPLEMENTED, "unknown method %.*s",
-                         (int)AS_MIN(head->path.n, (size_t)256), head->path.p);
+        as_exchange_fail(x, AS_EUNIMPLEMENTED, "unknown method %.*s", AS_STR_CUT(head->path, 256));
         return;
     }
     /* HTTP/2 has checked the value */

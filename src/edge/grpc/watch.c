@@ -48,8 +48,8 @@ void as_watch_check(struct as_exchange *x)
     status = status_of(x->edge, as_buf_slice(&service));
     if (status == AS_GRPC_HEALTH_SERVICE_UNKNOWN) {
         as_exchange_fail(x, x->edge->client.models_pending ? AS_EUNAVAILABLE : AS_ENOTFOUND,
-                         "unknown service '%.*s'%s", (int)AS_MIN(service.n, (size_t)AS_NAME_MAX),
-                         (const char *)service.p,
+                         "unknown service '%.*s'%s",
+                         AS_STR_CUT(as_buf_slice(&service), AS_NAME_MAX),
                          x->edge->client.models_pending ? ": workers are starting" : "");
     } else {
         out.n = as_grpc_health_put(room, status);

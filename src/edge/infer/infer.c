@@ -77,7 +77,7 @@ static bool add_binary(struct metadata *md, const struct as_http_header *h)
             return false;
         if (as_grpc_decode_bin(value, (uint8_t *)(uintptr_t)m->value.p, &m->value.n)) {
             as_exchange_fail(md->x, AS_EINVALID, "malformed base64 in header '%.*s'",
-                             (int)AS_MIN(h->name.n, (size_t)128), h->name.p);
+                             AS_STR_CUT(h->name, 128));
             return false;
         }
     }
@@ -378,9 +378,8 @@ static bool select_outputs(struct as_exchange *x, const struct as_msg *res,
         while (k < res->n_tensors && !as_str_eq(res->tensors[k].name, x->infer.outputs[i].name))
             k++;
         if (k == res->n_tensors) {
-            as_exchange_fail(
-                x, AS_EINVALID, "model '%.*s' has no output '%.*s'", AS_STR_FMT(x->model->name),
-                (int)AS_MIN(x->infer.outputs[i].name.n, (size_t)128), x->infer.outputs[i].name.p);
+            as_exchange_fail(x, AS_EINVALID, "model '%.*s' has no output '%.*s'",
+                             AS_STR_FMT(x->model->name), AS_STR_CUT(x->infer.outputs[i].name, 128));
             return false;
         }
         x->answer.selected[i] = res->tensors[k];

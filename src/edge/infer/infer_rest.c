@@ -20,7 +20,7 @@ static bool read_json_length(struct as_exchange *x, uint64_t *ret_json, bool *re
     if (as_str_u64(s, ret_json)) {
         as_exchange_fail(x, AS_EINVALID,
                          "Inference-Header-Content-Length '%.*s' is not a number of bytes",
-                         (int)AS_MIN(s.n, (size_t)32), s.p);
+                         AS_STR_CUT(s, 32));
         return false;
     }
     if (*ret_json > x->body.len) {

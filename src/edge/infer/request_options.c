@@ -68,8 +68,7 @@ static bool apply_option(struct as_exchange *x, const struct as_param *m, enum k
     case TIMEOUT:
         return set_timeout(x, m);
     case RESERVED:
-        as_exchange_fail(x, AS_EINVALID, "parameter '%.*s' is reserved",
-                         (int)AS_MIN(m->name.n, (size_t)64), m->name.p);
+        as_exchange_fail(x, AS_EINVALID, "parameter '%.*s' is reserved", AS_STR_CUT(m->name, 64));
         return false;
     case IGNORED:
     case PLAIN:

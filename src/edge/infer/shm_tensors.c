@@ -10,7 +10,7 @@ static bool fail_tensor(struct as_exchange *x, int err, const char *side, struct
                         const char *why)
 {
     as_exchange_fail(x, err == AS_ENOTFOUND ? AS_EINVALID : err, "%s '%.*s': %s", side,
-                     (int)AS_MIN(name.n, (size_t)64), name.p, why);
+                     AS_STR_CUT(name, 64), why);
     return false;
 }
 
@@ -256,8 +256,7 @@ bool as_shm_tensors_store(struct as_exchange *x, const struct as_tensor *t,
     if (t->nbytes > range->size) {
         snprintf(why, sizeof(why),
                  "its %zu bytes do not fit into the %llu of shared memory region '%.*s'", t->nbytes,
-                 (unsigned long long)range->size, (int)AS_MIN(range->region.n, (size_t)64),
-                 range->region.p);
+                 (unsigned long long)range->size, AS_STR_CUT(range->region, 64));
         return fail_tensor(x, AS_EINVALID, "output", t->name, why);
     }
     err = as_shm_write(x->edge->conf.shm, user, range->region, range->offset, t->data, t->nbytes,

@@ -25,7 +25,7 @@ static bool read_encoding(struct as_exchange *x)
     if (as_gzip_format_of(coding, &x->body.encoding)) {
         as_exchange_fail(x, AS_EMEDIA,
                          "content-encoding '%.*s' is not supported; the server reads gzip, deflate",
-                         (int)AS_MIN(coding.n, (size_t)64), coding.p);
+                         AS_STR_CUT(coding, 64));
         return false;
     }
     x->body.is_compressed = x->body.encoding != AS_GZIP_NONE;

@@ -94,13 +94,12 @@ static void request_change(struct as_exchange *x, struct as_str model, bool load
     if (!x->edge->conf.control) {
         as_exchange_fail(x, AS_EDENIED,
                          "failed to %s '%.*s': the server runs without --allow-client-control",
-                         verb, (int)AS_MIN(model.n, (size_t)AS_NAME_MAX), model.p);
+                         verb, AS_STR_CUT(model, AS_NAME_MAX));
         return;
     }
     if (!as_registry_find(x->edge->client.registry, model, (struct as_str){0}, NULL)) {
         as_exchange_fail(x, x->edge->client.models_pending ? AS_EUNAVAILABLE : AS_ENOTFOUND,
-                         "failed to %s '%.*s': %s", verb, (int)AS_MIN(model.n, (size_t)AS_NAME_MAX),
-                         model.p,
+                         "failed to %s '%.*s': %s", verb, AS_STR_CUT(model, AS_NAME_MAX),
                          x->edge->client.models_pending ? "workers are starting"
                                                         : "the application declares no such model");
         return;
@@ -122,8 +121,7 @@ void as_extension_load(struct as_exchange *x, const struct as_repository_change 
         as_exchange_fail(x, AS_EUNIMPLEMENTED,
                          "failed to load '%.*s': parameter '%.*s' is not supported: the "
                          "application declares its models",
-                         (int)AS_MIN(c->model.n, (size_t)AS_NAME_MAX), c->model.p,
-                         (int)AS_MIN(c->parameters[0].n, (size_t)64), c->parameters[0].p);
+                         AS_STR_CUT(c->model, AS_NAME_MAX), AS_STR_CUT(c->parameters[0], 64));
     else
         request_change(x, c->model, true);
 }
@@ -134,8 +132,7 @@ void as_extension_unload(struct as_exchange *x, const struct as_repository_chang
         if (as_str_eq(c->parameters[i], AS_STR("unload_dependents")))
             continue; /* no model depends on another */
         as_exchange_fail(x, AS_EINVALID, "failed to unload '%.*s': unknown parameter '%.*s'",
-                         (int)AS_MIN(c->model.n, (size_t)AS_NAME_MAX), c->model.p,
-                         (int)AS_MIN(c->parameters[i].n, (size_t)64), c->parameters[i].p);
+                         AS_STR_CUT(c->model, AS_NAME_MAX), AS_STR_CUT(c->parameters[i], 64));
         return;
     }
     request_change(x, c->model, false);

@@ -1,7 +1,7 @@
 /* Settings of the log and of traces; traces are not supported. */
 #include "edge/triton/extension.h"
 
-#define SHOWN(s) (int)AS_MIN((s).n, (size_t)64), (s).p ? (s).p : ""
+#define SHOWN(s) AS_STR_CUT(s, 64)
 
 /* --- the log: one level, mapped to Triton's settings, which are a switch per level --- */
 

@@ -42,7 +42,7 @@ void as_extension_shm_status(struct as_exchange *x, struct as_str name)
         n = as_shm_each(x->edge->conf.shm, user, name, add_region, &l);
     if (name.n && !n) {
         as_exchange_fail(x, AS_ENOTFOUND, "there is no shared memory region '%.*s'",
-                         (int)AS_MIN(name.n, (size_t)64), name.p);
+                         AS_STR_CUT(name, 64));
     } else {
         const struct as_shm_region *rows = (const struct as_shm_region *)(void *)l.rows.p;
 

@@ -377,9 +377,9 @@ static int check_address(struct registration *j)
     if (!err)
         err = as_folder_socket_connect(dir, j->socket_path, &j->fd, &j->pid, &text);
     if (err)
-        return fail_join(
-            j->why, j->cap, err, "worker_address '%.*s': %s (--worker-socket-dir is '%s')",
-            (int)AS_MIN(j->path.n, (size_t)200), j->path.p ? j->path.p : "", text, dir);
+        return fail_join(j->why, j->cap, err,
+                         "worker_address '%.*s': %s (--worker-socket-dir is '%s')",
+                         AS_STR_CUT(j->path, 200), text, dir);
     return 0;
 }
 

@@ -89,7 +89,7 @@ static int check_data(const struct as_msg *msg, char *why, size_t cap)
             (size ? n * size == t->nbytes : !as_tensor_check_bytes(t->data, t->nbytes, n)))
             continue;
         snprintf(why, cap, "input '%.*s': its bytes are not of this datatype and shape",
-                 (int)AS_MIN(t->name.n, (size_t)100), t->name.p);
+                 AS_STR_CUT(t->name, 100));
         return AS_EINVALID;
     }
     return 0;
@@ -108,8 +108,7 @@ static int check_tensor_params(const struct as_msg *msg, const struct as_tensor_
         if (!as_tensor_param_reserved(name))
             continue;
         snprintf(why, cap, "input '%.*s': parameter '%.*s' is the server's own",
-                 (int)AS_MIN(msg->tensors[own->at[i].tensor].name.n, (size_t)100),
-                 msg->tensors[own->at[i].tensor].name.p, AS_STR_FMT(name));
+                 AS_STR_CUT(msg->tensors[own->at[i].tensor].name, 100), AS_STR_FMT(name));
         return AS_EINVALID;
     }
     if (msg->n_params + own->n <= AS_FRAME_PARAMS)

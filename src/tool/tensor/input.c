@@ -30,7 +30,7 @@ static int split_shape(struct as_str s, struct as_input_form *f, struct as_buf *
     if (rc)
         as_buf_printf(why,
                       "shape '%.*s' is not [N,N,…] with up to %d sizes, one of which may be -1",
-                      (int)AS_MIN(s.n, (size_t)80), s.p, AS_MAX_DIMS);
+                      AS_STR_CUT(s, 80), AS_MAX_DIMS);
     f->has_shape = true;
     f->ndim = (uint32_t)l.n;
     as_literal_fini(&l);
@@ -49,7 +49,7 @@ static bool looks_like_dtype(struct as_str s)
 
 static int unknown_dtype(struct as_str s, struct as_buf *why)
 {
-    as_buf_printf(why, "unknown datatype '%.*s'; known are", (int)AS_MIN(s.n, (size_t)40), s.p);
+    as_buf_printf(why, "unknown datatype '%.*s'; known are", AS_STR_CUT(s, 40));
     for (int t = AS_DT_BOOL; t < AS_DT_COUNT; t++)
         as_buf_printf(why, " %s", as_dtype_name((enum as_dtype)t));
     return AS_EINVALID;

@@ -43,8 +43,7 @@ static void skip_space(struct reader *r)
 static int refuse_number(struct reader *r, struct as_str s, int err)
 {
     as_buf_printf(r->why, "value %llu at position %zu, '%.*s%s', ", (unsigned long long)r->l->n + 1,
-                  (size_t)(s.p - r->start) + 1, (int)AS_MIN(s.n, (size_t)SHOWN), s.p,
-                  s.n > SHOWN ? "…" : "");
+                  (size_t)(s.p - r->start) + 1, AS_STR_CUT(s, SHOWN), s.n > SHOWN ? "…" : "");
     as_number_why(r->t, err, r->why);
     return AS_EINVALID;
 }

@@ -81,8 +81,7 @@ static int read_descr(struct as_str v, enum as_dtype *ret_dtype, struct as_buf *
         return refuse_npy(
             why,
             "the array is big-endian: save array.astype(array.dtype.newbyteorder('<')) instead");
-    as_buf_printf(why, "arrays of dtype '%.*s' cannot be sent", (int)AS_MIN(d.n, (size_t)32),
-                  d.p ? d.p : "");
+    as_buf_printf(why, "arrays of dtype '%.*s' cannot be sent", AS_STR_CUT(d, 32));
     return AS_EINVALID;
 }
 

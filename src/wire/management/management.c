@@ -188,8 +188,7 @@ int as_management_add_tensor(struct as_management_reader *r, const struct as_man
                                   AS_MANAGEMENT_NAME_MAX);
     if (dtype == AS_DT_INVALID)
         return as_management_fail(r, "%sdatatype: '%.*s' is not a datatype (FP32, INT64, BYTES …)",
-                                  r->path, (int)AS_MIN(s->datatype.n, (size_t)32),
-                                  s->datatype.p ? s->datatype.p : "");
+                                  r->path, AS_STR_CUT(s->datatype, 32));
     if (check_labels(r, side, s, dtype))
         return AS_EINVALID;
     p = list_push(r, l, sizeof(*p));

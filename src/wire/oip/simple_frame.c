@@ -151,7 +151,7 @@ static int read_error(const struct as_param *error, struct as_simple_answer *a, 
         snprintf(
             why, cap,
             "anyserve_error '%.*s' is not a gRPC status name of an error (INTERNAL, UNAVAILABLE …)",
-            (int)AS_MIN(error->str.n, (size_t)64), error->str.n ? error->str.p : "");
+            AS_STR_CUT(error->str, 64));
         return AS_EPROTO;
     }
     a->status = (uint32_t)status;
