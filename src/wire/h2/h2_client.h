@@ -1,11 +1,11 @@
 /* wire/h2/h2_client.h — one HTTP/2 client connection without a socket: requests in, answers out.
  *
- * The other end of wire/h2/h2.h, also around nghttp2. The owner hands over requests, passes
- * received bytes, gets answers by callbacks, and takes the bytes to send. Requests above the number
- * that the server allows at once wait inside. The server gets window for received DATA
- * automatically; the owner limits the size of an answer. Server push is off. The bytes are
- * untrusted.
- * Events and requests are those of wire/http/http_client.h. Thread: that of the connection.
+ * The other end of wire/h2/h2.h, without a session of nghttp2 (h2_client_internal.h). The owner
+ * hands over requests, passes received bytes, gets answers by callbacks, and takes the bytes to
+ * send. Requests above the number that the server allows at once wait inside. The server gets
+ * window for received DATA automatically; the owner limits the size of an answer. Server push is
+ * off. The bytes are untrusted. Events and requests are those of wire/http/http_client.h. Thread:
+ * that of the connection.
  */
 #ifndef AS_WIRE_H2_CLIENT_H
 #define AS_WIRE_H2_CLIENT_H
@@ -16,6 +16,7 @@
 struct as_h2_client;
 
 struct as_h2_client_conf {
+    /* Both windows are at least 65535, with which a connection begins. */
     uint32_t stream_window;   /* bytes of one answer that the server may send ahead */
     uint32_t conn_window;     /* bytes of all answers together that it may send ahead */
     uint32_t max_header_list; /* name + value + 32 of all fields of an answer, with trailers */
