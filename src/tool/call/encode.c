@@ -48,16 +48,6 @@ int as_encode_rest(struct as_buf *out, const struct as_oip_request *r, bool bina
     return 0;
 }
 
-static const struct as_tensor_spec *find_spec(const struct as_tensor_spec *s, uint32_t n,
-                                              struct as_str name)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (as_str_eq(s[i].name, name))
-            return &s[i];
-    }
-    return NULL;
-}
-
 int as_encode_generate(struct as_buf *out, const struct as_oip_request *r,
                        const struct as_tensor_spec *inputs, uint32_t n_inputs, struct as_buf *why)
 {
@@ -73,7 +63,8 @@ int as_encode_generate(struct as_buf *out, const struct as_oip_request *r,
     for (uint32_t i = 0; !rc && i < r->head.n_outputs; i++) {
         const struct as_tensor *t = &r->head.outputs[i];
 
-        rc = as_oip_json_flat_fits(t, find_spec(inputs, n_inputs, t->name), reason, sizeof(reason));
+        rc = as_oip_json_flat_fits(t, as_tensor_spec_find(inputs, n_inputs, t->name), reason,
+                                   sizeof(reason));
         if (!rc && ((r->head.id.n && as_str_eq(t->name, AS_STR("id"))) ||
                     (r->head.n_params && as_str_eq(t->name, AS_STR("parameters"))))) {
             snprintf(reason, sizeof(reason), "input '%.*s' has the same name as the member for %s",

@@ -323,6 +323,11 @@ uint32_t as_query_fetch_model(struct as_query *r, struct as_unary *u, struct as_
     return 0;
 }
 
+static void print_spec(struct as_buf *b, const struct as_tensor_spec *s)
+{
+    as_print_type(b, s->dtype, s->shape, s->ndim ? s->ndim : AS_ANY_RANK);
+}
+
 /* The input is not declared. Only for inputs without a datatype: one with a datatype is sent. */
 static int unknown_input(const struct as_query *r, const struct as_input_form *f,
                          struct as_buf *why)
@@ -333,7 +338,7 @@ static int unknown_input(const struct as_query *r, const struct as_input_form *f
         const struct as_tensor_spec *s = &r->model_info.inputs[i];
 
         as_buf_printf(why, "%s %.*s ", i ? "," : "", AS_STR_FMT(s->name));
-        as_print_type(why, s->dtype, s->shape, s->ndim ? s->ndim : AS_ANY_RANK);
+        print_spec(why, s);
     }
     return AS_EINVALID;
 }
@@ -447,13 +452,11 @@ int as_query_encode(struct as_query *r, bool generate, struct as_buf *why)
     if (!rc && generate)
         rc = add_sample_inputs(r, why);
     for (uint32_t i = 0; !generate && !rc && i < r->model_info.n_inputs; i++) {
-        struct as_str name = r->model_info.inputs[i].name;
+        const struct as_tensor_spec *s = &r->model_info.inputs[i];
 
-        if (!is_given(r, name)) {
-            as_buf_printf(why, "input '%.*s' ", AS_STR_FMT(name));
-            as_print_type(why, r->model_info.inputs[i].dtype, r->model_info.inputs[i].shape,
-                          r->model_info.inputs[i].ndim ? r->model_info.inputs[i].ndim
-                                                       : AS_ANY_RANK);
+        if (!is_given(r, s->name)) {
+            as_buf_printf(why, "input '%.*s' ", AS_STR_FMT(s->name));
+            print_spec(why, s);
             as_buf_str(why, " is missing: give it with --input");
             rc = AS_EINVALID;
         }

@@ -178,19 +178,11 @@ static enum form guess_format(struct as_str file, struct as_str content)
     return RAW;
 }
 
-static void shape_text(struct as_buf *b, const int64_t *shape, uint32_t ndim)
-{
-    as_buf_str(b, "[");
-    for (uint32_t i = 0; i < ndim; i++)
-        as_buf_printf(b, "%s%lld", i ? "," : "", (long long)shape[i]);
-    as_buf_str(b, "]");
-}
-
 static int refuse_count(uint64_t n, const int64_t *shape, uint32_t ndim, struct as_buf *why)
 {
     as_buf_printf(why, "%llu value%s do%s not fit shape ", (unsigned long long)n, n == 1 ? "" : "s",
                   n == 1 ? "es" : "");
-    shape_text(why, shape, ndim);
+    as_print_shape(why, shape, ndim);
     return AS_EINVALID;
 }
 
@@ -212,7 +204,7 @@ static int solve_shape(uint64_t n, const int64_t *want, uint32_t ndim, int64_t *
     }
     if (open > 1) {
         as_buf_str(why, "shape ");
-        shape_text(why, want, ndim);
+        as_print_shape(why, want, ndim);
         as_buf_str(why,
                    " has several variable sizes: give the value with brackets, or the shape as in "
                    "NAME:DTYPE:[2,3]=…");
@@ -240,9 +232,9 @@ static int check_shape(const struct as_input *in, const struct as_tensor_spec *s
     if (fits)
         return 0;
     as_buf_str(why, "the value has shape ");
-    shape_text(why, in->shape, ndim);
+    as_print_shape(why, in->shape, ndim);
     as_buf_str(why, ", the model expects ");
-    shape_text(why, spec->shape, spec->ndim);
+    as_print_shape(why, spec->shape, spec->ndim);
     return AS_EINVALID;
 }
 

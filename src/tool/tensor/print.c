@@ -4,15 +4,21 @@
 #include "wire/grpc/grpc_call.h"
 #include "wire/name_check.h"
 
+void as_print_shape(struct as_buf *b, const int64_t *shape, uint32_t ndim)
+{
+    as_buf_str(b, "[");
+    for (uint32_t i = 0; i < ndim; i++)
+        as_buf_printf(b, "%s%lld", i ? "," : "", (long long)shape[i]);
+    as_buf_str(b, "]");
+}
+
 void as_print_type(struct as_buf *b, enum as_dtype t, const int64_t *shape, uint32_t ndim)
 {
     as_buf_str(b, t == AS_DT_INVALID ? "unknown datatype" : as_dtype_name(t));
     if (ndim == AS_ANY_RANK)
         return;
-    as_buf_str(b, " [");
-    for (uint32_t i = 0; i < ndim; i++)
-        as_buf_printf(b, "%s%lld", i ? "," : "", (long long)shape[i]);
-    as_buf_str(b, "]");
+    as_buf_str(b, " ");
+    as_print_shape(b, shape, ndim);
 }
 
 /* Returns the BYTES element at *at and moves *at to the next; the tensor was checked when it was
@@ -171,10 +177,9 @@ void as_print_json_tensor(struct as_buf *b, const struct as_tensor *t)
 {
     as_buf_str(b, "{\"name\":");
     as_buf_json(b, t->name);
-    as_buf_printf(b, ",\"datatype\":\"%s\",\"shape\":[", as_dtype_name(t->dtype));
-    for (uint32_t i = 0; i < t->ndim; i++)
-        as_buf_printf(b, "%s%lld", i ? "," : "", (long long)t->shape[i]);
-    as_buf_str(b, "],");
+    as_buf_printf(b, ",\"datatype\":\"%s\",\"shape\":", as_dtype_name(t->dtype));
+    as_print_shape(b, t->shape, t->ndim);
+    as_buf_str(b, ",");
     add_json_data(b, t);
     as_buf_str(b, "}");
 }

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "wire/oip/oip.h"
 
+void as_print_shape(struct as_buf *b, const int64_t *shape, uint32_t ndim); /* "[2,-1]" */
 /* "FP32 [2,-1]"; without a shape when ndim is AS_ANY_RANK. */
 void as_print_type(struct as_buf *b, enum as_dtype t, const int64_t *shape, uint32_t ndim);
 /* The values in brackets, one row of the last dimension per line, without a newline at the end.
