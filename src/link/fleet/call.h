@@ -74,4 +74,17 @@ struct as_call {
     struct as_frame_msg rx_msg;  /* the head of the answer whose body is being received */
 };
 
+/* Its outcome may be set. Otherwise it may be on its way to the home loop already. */
+static inline bool as_call_is_awaited(const struct as_call *c)
+{
+    return c->core.state == AS_REQ_SENT;
+}
+
+/* Sets its outcome, with a copy of the worker's text. */
+void as_call_set_outcome(struct as_call *c, int err, uint32_t status, struct as_str message);
+/* Copies the n bytes of an answer out of a read buffer, for another loop: into the arena, or into
+ * *ret_blob, which is charged. NULL: no room; *ret_err is AS_EFULL or AS_ENOMEM. */
+const uint8_t *as_call_copy_answer(struct as_call *c, const void *bytes, size_t n,
+                                   struct as_blob **ret_blob, int *ret_err);
+
 #endif

@@ -15,6 +15,32 @@ static struct as_call *call_of(struct as_request *q)
 
 /* --- outcomes, back to the home loop --- */
 
+void as_call_set_outcome(struct as_call *c, int err, uint32_t status, struct as_str message)
+{
+    c->outcome.err = err;
+    c->outcome.status = status;
+    c->outcome.message = (struct as_str){0};
+    if (message.n) {
+        c->outcome.message.p = as_arena_dup(c->arena, message);
+        c->outcome.message.n = c->outcome.message.p ? message.n : 0;
+    }
+}
+
+const uint8_t *as_call_copy_answer(struct as_call *c, const void *bytes, size_t n,
+                                   struct as_blob **ret_blob, int *ret_err)
+{
+    uint8_t *p = NULL;
+
+    *ret_err = AS_ENOMEM;
+    if (n <= AS_COPY_MAX)
+        p = as_arena_alloc(c->arena, n, 8);
+    else if ((*ret_err = as_blob_new_charged(c->payer, n, ret_blob)) == 0)
+        p = (*ret_blob)->data;
+    if (p)
+        memcpy(p, bytes, n);
+    return p;
+}
+
 static void on_answer_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_call *c = AS_CONTAINER(letter, struct as_call, answer_letter);

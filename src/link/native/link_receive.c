@@ -23,7 +23,7 @@ void as_link_finish_call(struct as_link *l, struct as_call *c, struct as_model_t
 
 void as_link_finish_ok(struct as_link *l, struct as_call *c, struct as_model_times t)
 {
-    if (c->core.state == AS_REQ_SENT) { /* else its outcome may be on its way to the home loop */
+    if (as_call_is_awaited(c)) {
         as_outcome_set(&c->outcome, 0);
         c->outcome.result.msg = (struct as_msg){0};
     }
@@ -43,13 +43,6 @@ static void deliver_dropped(struct as_link *l, struct as_call *c)
 {
     as_outcome_set(&c->outcome, c->outcome.err);
     as_link_finish_call(l, c, (struct as_model_times){0}, false);
-}
-
-/* An open request that nobody waits for any more stays in the table, without memory for its answer.
- */
-static bool is_awaited(const struct as_call *c)
-{
-    return c->core.state == AS_REQ_SENT;
 }
 
 /* --- payloads --- */
@@ -124,31 +117,19 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
     return NULL;
 }
 
-/* A copy for another loop, since the read buffer is used again. NULL: no memory; it was dropped. */
-static const uint8_t *copy_small(struct as_link *l, struct as_call *c, const struct as_frame *f)
-{
-    uint8_t *p = NULL;
-    int err = AS_ENOMEM;
-
-    if (f->n <= AS_COPY_MAX)
-        p = as_arena_alloc(c->arena, f->n, 8);
-    else if ((err = as_blob_new_charged(c->payer, f->n, &c->outcome.result.blob)) == 0)
-        p = c->outcome.result.blob->data;
-    if (!p) {
-        drop_answer(l, c, err, f->n);
-        return NULL;
-    }
-    memcpy(p, f->p, f->n);
-    return p;
-}
-
 static const char *begin_small(struct as_link *l, struct as_call *c, const struct as_frame *f,
                                struct as_frame_msg *m)
 {
     struct as_frame copy = *f;
+    int err;
 
-    if (!c->client->local && !(copy.p = copy_small(l, c, f)))
-        return NULL;
+    if (!c->client->local) { /* the read buffer is used again */
+        copy.p = as_call_copy_answer(c, f->p, f->n, &c->outcome.result.blob, &err);
+        if (!copy.p) {
+            drop_answer(l, c, err, f->n);
+            return NULL;
+        }
+    }
     return as_link_decode(&copy, c->arena, m, &c->outcome.result);
 }
 
@@ -161,12 +142,12 @@ static void on_message(struct as_link *l, struct as_call *c, const struct as_fra
         as_link_protocol_error(l, "two messages on a unary stream");
         return;
     }
-    if (!is_awaited(c) && !(f->flags & AS_FRAME_F_END)) {
+    if (!as_call_is_awaited(c) && !(f->flags & AS_FRAME_F_END)) {
         c->rx_msg.body_len = UINT64_MAX; /* its DATA is discarded until END */
         return;
     }
     /* nobody waits for it: only the slot matters, so it is not decoded */
-    if (!is_awaited(c)) {
+    if (!as_call_is_awaited(c)) {
         as_link_finish_call(l, c, (struct as_model_times){0}, false);
         return;
     }
@@ -203,20 +184,14 @@ static void on_error(struct as_link *l, struct as_call *c, const struct as_frame
     if (c->core.batch && !(e.flags & AS_ERROR_F_STARTED))
         c->core.batch->items -= c->core.items; /* the handler got only the others */
     /* its outcome may be on its way to the home loop: it must not be changed any more */
-    if (!is_awaited(c)) {
+    if (!as_call_is_awaited(c)) {
         as_link_finish_call(l, c, t, false);
         return;
     }
     as_link_discard_answer(l, c);
     /* of "started" and "retry" the worse counts: it was started */
     retry = (e.flags & AS_ERROR_F_RETRY) && !(e.flags & AS_ERROR_F_STARTED);
-    c->outcome.err = AS_EHANDLER;
-    c->outcome.status = e.code;
-    c->outcome.message = e.message;
-    if (!c->client->local && e.message.n) {
-        c->outcome.message.p = as_arena_dup(c->arena, e.message);
-        c->outcome.message.n = c->outcome.message.p ? e.message.n : 0;
-    }
+    as_call_set_outcome(c, AS_EHANDLER, e.code, e.message);
     as_link_finish_call(l, c, t, retry);
 }
 
@@ -231,7 +206,7 @@ static void on_body_complete(struct as_link *l)
     }
     if (!c || !l->rx.sink_end)
         return;
-    if (!is_awaited(c)) {
+    if (!as_call_is_awaited(c)) {
         as_blob_unref(c->outcome.result.blob);
         c->outcome.result.blob = NULL;
         as_link_finish_call(l, c, (struct as_model_times){0}, false);

@@ -95,23 +95,10 @@ static void finish_call(struct as_simple *s, struct as_call *c, as_ns service, b
     as_simple_on_call_finished(s);
 }
 
-/* In another state its outcome may be on its way to the home loop already. */
-static bool is_awaited(const struct as_call *c)
-{
-    return c->core.state == AS_REQ_SENT;
-}
-
 static void set_outcome(struct as_call *c, int err, uint32_t status, struct as_str message)
 {
-    if (!is_awaited(c))
-        return;
-    c->outcome.err = err;
-    c->outcome.status = status;
-    c->outcome.message = (struct as_str){0};
-    if (message.n) {
-        c->outcome.message.p = as_arena_dup(c->arena, message);
-        c->outcome.message.n = c->outcome.message.p ? message.n : 0;
-    }
+    if (as_call_is_awaited(c))
+        as_call_set_outcome(c, err, status, message);
 }
 
 /* The worker has not read the request: it may be sent again, to this worker or another. */
@@ -137,7 +124,7 @@ static void lose_connection(struct as_simple_conn *conn, bool reset, uint64_t *c
         return_to_core(conn, counter);
         return;
     }
-    if (is_awaited(c) && !s->ended)
+    if (as_call_is_awaited(c) && !s->ended)
         as_simple_log_fault(
             s, begun ? "closed in the middle of an answer" : "closed without an answer", conn->id);
     detach_call(conn);
@@ -194,22 +181,12 @@ static void make_idle(struct as_simple_conn *conn)
 static int copy_message(struct as_simple_conn *conn, struct as_str *message)
 {
     struct as_call *c = conn->call;
-    uint8_t *p = NULL;
-    int err = 0;
+    int err;
 
     if (conn->rx.blob || c->client->local)
         return 0;
-    if (message->n > AS_COPY_MAX)
-        err = as_blob_new_charged(c->payer, message->n, &conn->rx.blob);
-    else
-        p = as_arena_alloc(c->arena, message->n, 8);
-    if (conn->rx.blob)
-        p = conn->rx.blob->data;
-    if (!p)
-        return err ? err : AS_ENOMEM;
-    memcpy(p, message->p, message->n);
-    message->p = (const char *)p;
-    return 0;
+    message->p = (const char *)as_call_copy_answer(c, message->p, message->n, &conn->rx.blob, &err);
+    return message->p ? 0 : err;
 }
 
 static void set_result(struct as_call *c, const struct as_simple_answer *a,
@@ -239,7 +216,7 @@ static void on_message(struct as_simple_conn *conn, struct as_str message, size_
     bool reusable;
     int err;
 
-    AS_ASSERT(is_awaited(c)); /* else the connection is not read any more */
+    AS_ASSERT(as_call_is_awaited(c)); /* else the connection is not read any more */
     err = copy_message(conn, &message);
     if (!err)
         err = as_simple_frame_parse(message, conn->id, c->arena, &a, why, sizeof(why));
