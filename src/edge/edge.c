@@ -79,10 +79,7 @@ bool as_edge_is_model_ready(const struct as_edge *e, const struct as_model *m)
 
 static void sweep_list(struct as_list *conns, as_ns now, bool final)
 {
-    AS_LIST_EACH(n, conns)
-    {
-        struct as_conn *c = AS_LIST_ENTRY(n, struct as_conn, node);
-
+    AS_LIST_EACH_ENTRY(c, struct as_conn, node, conns) {
         if (final)
             as_conn_drain(c, true);
         as_conn_sweep(c, now);
@@ -133,10 +130,7 @@ static bool evict_idle_connection(struct as_edge *e)
     for (size_t i = 0; i < AS_COUNT(lists); i++) {
         int candidates = EVICT_CANDIDATES;
 
-        AS_LIST_EACH(n, lists[i])
-        {
-            struct as_conn *c = AS_LIST_ENTRY(n, struct as_conn, node);
-
+        AS_LIST_EACH_ENTRY(c, struct as_conn, node, lists[i]) {
             if (!c->n_open && now - c->last_active >= EVICT_AGE) {
                 as_conn_end(c, AS_CLOSE_EVICTED, false);
                 return true;

@@ -162,10 +162,7 @@ as_ns as_queue_next_release(const struct as_queue *u)
 {
     as_ns next = AS_NEVER;
 
-    AS_LIST_EACH(n, &u->active)
-    {
-        const struct as_lane *l = AS_LIST_ENTRY(n, struct as_lane, node);
-
+    AS_LIST_EACH_ENTRY(l, const struct as_lane, node, &u->active) {
         if (l->held_back)
             next = AS_MIN(next, l->next_due);
     }
@@ -284,9 +281,7 @@ static struct as_request *find_first(const struct as_queue *u, const struct as_r
     for (uint32_t p = 0; u->n && p < AS_PRIORITIES; p++) {
         struct as_request *best = t->may_execute ? fifo_front(&u->fifo[p]) : NULL;
 
-        AS_LIST_EACH(n, &u->active)
-        {
-            const struct as_lane *l = AS_LIST_ENTRY(n, struct as_lane, node);
+        AS_LIST_EACH_ENTRY(l, const struct as_lane, node, &u->active) {
             struct as_request *q = l->held_back && !held ? NULL : fifo_front(&l->fifo[p]);
 
             if (q && (!best || q->order < best->order) && (!t->of_model || as_lane_can_send(l, t)))

@@ -37,10 +37,7 @@ void as_model_cache_fini(struct as_model_cache *c)
 
 static struct model *find_model(const struct as_model_cache *c, struct as_str name, uint64_t hash)
 {
-    AS_LIST_EACH(n, &c->models)
-    {
-        struct model *m = AS_LIST_ENTRY(n, struct model, node);
-
+    AS_LIST_EACH_ENTRY(m, struct model, node, &c->models) {
         if (m->hash == hash && as_str_eq(as_str_of(m->name), name))
             return m;
     }
@@ -119,10 +116,7 @@ static void send_settings(const struct as_model_cache *c, struct as_str deployme
 void as_model_cache_send(const struct as_model_cache *c, struct as_str deployment, bool declared,
                          struct as_channel *dispatcher)
 {
-    AS_LIST_EACH(n, &c->models)
-    {
-        const struct model *m = AS_LIST_ENTRY(n, struct model, node);
-
+    AS_LIST_EACH_ENTRY(m, const struct model, node, &c->models) {
         send_model(m, as_buf_slice(&m->frames), deployment, declared, dispatcher);
     }
     send_settings(c, deployment, declared, dispatcher);
@@ -139,17 +133,11 @@ void as_model_cache_send_changes(const struct as_model_cache *c,
                                  const struct as_model_cache *former, struct as_str deployment,
                                  struct as_channel *dispatcher)
 {
-    AS_LIST_EACH(n, &former->models)
-    {
-        const struct model *m = AS_LIST_ENTRY(n, struct model, node);
-
+    AS_LIST_EACH_ENTRY(m, const struct model, node, &former->models) {
         if (!has_same(c, m))
             send_model(m, AS_STR(""), deployment, true, dispatcher);
     }
-    AS_LIST_EACH(n, &c->models)
-    {
-        const struct model *m = AS_LIST_ENTRY(n, struct model, node);
-
+    AS_LIST_EACH_ENTRY(m, const struct model, node, &c->models) {
         if (!has_same(former, m))
             send_model(m, as_buf_slice(&m->frames), deployment, true, dispatcher);
     }
@@ -175,9 +163,7 @@ void as_model_cache_move(struct as_model_cache *c, struct as_model_cache *from)
 
 void as_model_cache_save(const struct as_model_cache *c, As__Deployment *state)
 {
-    AS_LIST_EACH(n, &c->models)
-    {
-        const struct model *m = AS_LIST_ENTRY(n, struct model, node);
+    AS_LIST_EACH_ENTRY(m, const struct model, node, &c->models) {
         As__Model *to = as_reexec_new(&as__model__descriptor);
 
         to->name = as_str_dup(as_str_of(m->name));

@@ -142,10 +142,7 @@ static void declare(struct as_status_cache *s, const struct as_ctl_message *m,
 
 void as_status_cache_begin_declarations(struct as_status_cache *s)
 {
-    AS_LIST_EACH(n, &s->deployments)
-    {
-        struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
-
+    AS_LIST_EACH_ENTRY(d, struct deployment, node, &s->deployments) {
         as_model_cache_fini(&d->next);
         as_model_cache_init(&d->next);
         d->is_outdated = as_model_cache_bytes(&d->declared) > 0;
@@ -154,10 +151,7 @@ void as_status_cache_begin_declarations(struct as_status_cache *s)
 
 void as_status_cache_end_declarations(struct as_status_cache *s, struct as_channel *dispatcher)
 {
-    AS_LIST_EACH(n, &s->deployments)
-    {
-        struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
-
+    AS_LIST_EACH_ENTRY(d, struct deployment, node, &s->deployments) {
         if (d->is_outdated)
             replace_declared(s, d, dispatcher);
     }

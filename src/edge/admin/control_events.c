@@ -205,10 +205,7 @@ static void publish(struct as_control_events *e, struct as_str text)
 {
     struct as_blob *blob = text.n ? blob_of(text) : NULL;
 
-    AS_LIST_EACH(n, &e->listeners)
-    {
-        struct listener *l = AS_LIST_ENTRY(n, struct listener, node);
-
+    AS_LIST_EACH_ENTRY(l, struct listener, node, &e->listeners) {
         if (l->disconnected || !text.n)
             continue;
         if (!blob)

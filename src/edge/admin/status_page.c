@@ -11,10 +11,7 @@
 struct as_status_page_process *as_status_page_find(const struct as_status_page *b,
                                                    struct as_str replica)
 {
-    AS_LIST_EACH(n, &b->processes)
-    {
-        struct as_status_page_process *p = AS_LIST_ENTRY(n, struct as_status_page_process, node);
-
+    AS_LIST_EACH_ENTRY(p, struct as_status_page_process, node, &b->processes) {
         if (as_str_eq(as_str_of(p->replica), replica))
             return p;
     }
@@ -47,10 +44,7 @@ static void free_process(struct as_status_page_process *p)
 static struct as_status_page_status *
 find_status(const struct as_status_page *b, struct as_str application, struct as_str deployment)
 {
-    AS_LIST_EACH(n, &b->statuses)
-    {
-        struct as_status_page_status *s = AS_LIST_ENTRY(n, struct as_status_page_status, node);
-
+    AS_LIST_EACH_ENTRY(s, struct as_status_page_status, node, &b->statuses) {
         if (as_str_eq(as_str_of(s->deployment), deployment) &&
             (deployment.n || as_str_eq(as_str_of(s->application), application)))
             return s;
@@ -219,10 +213,7 @@ void as_status_page_each_deployment(struct as_status_page *b,
     AS_LIST_EACH(n, &b->statuses)
     AS_LIST_ENTRY(n, struct as_status_page_status, node)->is_listed = false;
     as_fleet_each_deployment(b->fleet, report_registered, &k);
-    AS_LIST_EACH(n, &b->statuses)
-    {
-        const struct as_status_page_status *s =
-            AS_LIST_ENTRY(n, struct as_status_page_status, node);
+    AS_LIST_EACH_ENTRY(s, const struct as_status_page_status, node, &b->statuses) {
         struct as_status_page_deployment d = {.status = s, .name = as_str_of(s->deployment)};
 
         if (d.name.n && !s->is_listed)
@@ -351,10 +342,7 @@ static void json_replica(void *arg, const struct as_fleet_replica *r)
 static void json_processes(struct json *j)
 {
     as_json_put_member_open(j->out, "processes", '[');
-    AS_LIST_EACH(n, &j->b->processes)
-    {
-        struct as_status_page_process *p = AS_LIST_ENTRY(n, struct as_status_page_process, node);
-
+    AS_LIST_EACH_ENTRY(p, struct as_status_page_process, node, &j->b->processes) {
         as_json_put_open(j->out, '{');
         as_json_put_member_text(j->out, "replica", p->replica);
         as_json_put_member_text(j->out, "deployment", p->deployment);
@@ -434,11 +422,7 @@ void as_status_page_json(struct as_status_page *b, as_ns now, struct as_buf *out
     AS_LIST_EACH(n, &b->statuses)
     AS_LIST_ENTRY(n, struct as_status_page_status, node)->worst = NULL;
     as_status_page_each_deployment(b, note_worst_status, b);
-    AS_LIST_EACH(n, &b->statuses)
-    {
-        const struct as_status_page_status *s =
-            AS_LIST_ENTRY(n, struct as_status_page_status, node);
-
+    AS_LIST_EACH_ENTRY(s, const struct as_status_page_status, node, &b->statuses) {
         if (!s->deployment[0])
             json_application(&j, s);
     }

@@ -54,9 +54,7 @@ static void put_replica(void *arg, const struct as_fleet_replica *r)
 static void put_workers(struct list *l)
 {
     as_fleet_each_replica(l->b->fleet, put_replica, l);
-    AS_LIST_EACH(n, &l->b->processes)
-    {
-        struct as_status_page_process *p = AS_LIST_ENTRY(n, struct as_status_page_process, node);
+    AS_LIST_EACH_ENTRY(p, struct as_status_page_process, node, &l->b->processes) {
         struct search s = {as_str_of(p->replica), false};
         const struct worker w = {.id = s.name,
                                  .kind = AS_STR("native"),

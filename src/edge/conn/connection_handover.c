@@ -32,10 +32,7 @@ static void on_successor_lost(struct as_connection_handover *r)
     r->out = -1;
     as_log_event(e->log, AS_LOG_WARN, "relay_lost", "connections=%u", e->n_conns);
     for (size_t i = 0; i < AS_COUNT(lists); i++) {
-        AS_LIST_EACH(n, lists[i])
-        {
-            struct as_conn *c = AS_LIST_ENTRY(n, struct as_conn, node);
-
+        AS_LIST_EACH_ENTRY(c, struct as_conn, node, lists[i]) {
             if (c->protocol->handover)
                 as_conn_drain(c, final);
         }
@@ -66,10 +63,7 @@ static int send_idle_conns(struct as_connection_handover *r, struct as_list *lis
     uint32_t n = 0;
     int err = 0;
 
-    AS_LIST_EACH(node, list)
-    {
-        struct as_conn *c = AS_LIST_ENTRY(node, struct as_conn, node);
-
+    AS_LIST_EACH_ENTRY(c, struct as_conn, node, list) {
         if (!as_conn_is_idle(c))
             continue;
         some[n++] = c;

@@ -53,10 +53,7 @@ static void on_tick(struct as_timer *t)
     as_ns now = as_loop_now(l->loop);
     size_t share = l->n ? AS_LINGER_SHARE / l->n : 0;
 
-    AS_LIST_EACH(n, &l->socks)
-    {
-        struct lingering *s = AS_LIST_ENTRY(n, struct lingering, node);
-
+    AS_LIST_EACH_ENTRY(s, struct lingering, node, &l->socks) {
         if (s->until <= now || !discard_input(l, s, share))
             close_lingering(l, s);
     }

@@ -110,10 +110,7 @@ static uint64_t bytes_missing(const struct as_exchange *x)
 
 static void evict_slow_uploads(struct as_edge *e, as_ns now)
 {
-    AS_LIST_EACH(n, &e->uploads)
-    {
-        struct as_exchange *x = AS_LIST_ENTRY(n, struct as_exchange, progress.node);
-
+    AS_LIST_EACH_ENTRY(x, struct as_exchange, progress.node, &e->uploads) {
         if (as_account_is_greedy(x->budget.requests) &&
             as_client_timeouts_is_slow(e, now - x->progress.checked_at,
                                        x->body.received - x->progress.mark, bytes_missing(x),
@@ -146,10 +143,7 @@ static void restart_answer(struct as_exchange *x)
 
 static void evict_slow_answers(struct as_edge *e, struct as_list *list, as_ns now)
 {
-    AS_LIST_EACH(n, list)
-    {
-        struct as_exchange *x = AS_LIST_ENTRY(n, struct as_exchange, progress.node);
-
+    AS_LIST_EACH_ENTRY(x, struct as_exchange, progress.node, list) {
         if (as_account_is_greedy(x->budget.answers) &&
             as_client_timeouts_is_slow(e, now - x->progress.checked_at,
                                        as_conn_sent(x->conn, x->stream) - x->progress.mark,

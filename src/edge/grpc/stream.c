@@ -356,9 +356,7 @@ static void on_turn(struct as_task *t)
 {
     struct as_edge *e = AS_CONTAINER(t, struct as_edge, stream_turn);
 
-    AS_LIST_EACH(n, &e->streams)
-    {
-        struct as_stream *s = AS_LIST_ENTRY(n, struct as_stream, node);
+    AS_LIST_EACH_ENTRY(s, struct as_stream, node, &e->streams) {
         bool used_share = s->in_turn >= AS_STREAM_TURN_MESSAGES;
 
         s->in_turn = 0;
@@ -381,10 +379,7 @@ void as_stream_fini_all(struct as_edge *e)
 
 void as_stream_notify_all(struct as_edge *e)
 {
-    AS_LIST_EACH(n, &e->streams)
-    {
-        struct as_stream *s = AS_LIST_ENTRY(n, struct as_stream, node);
-
+    AS_LIST_EACH_ENTRY(s, struct as_stream, node, &e->streams) {
         if (s->ops->on_change && !is_over(s))
             s->ops->on_change(s);
     }
@@ -392,10 +387,7 @@ void as_stream_notify_all(struct as_edge *e)
 
 void as_stream_drain_all(struct as_edge *e)
 {
-    AS_LIST_EACH(n, &e->streams)
-    {
-        struct as_stream *s = AS_LIST_ENTRY(n, struct as_stream, node);
-
+    AS_LIST_EACH_ENTRY(s, struct as_stream, node, &e->streams) {
         if (is_over(s))
             continue;
         if (s->ops->on_drain)
@@ -440,10 +432,7 @@ static void check_progress(struct as_stream *s, as_ns now)
 
 void as_stream_expire_all(struct as_edge *e, as_ns now)
 {
-    AS_LIST_EACH(n, &e->streams)
-    {
-        struct as_stream *s = AS_LIST_ENTRY(n, struct as_stream, node);
-
+    AS_LIST_EACH_ENTRY(s, struct as_stream, node, &e->streams) {
         if (s->x->deadline <= now)
             as_exchange_fail(s->x, AS_EDEADLINE, "deadline exceeded");
         else

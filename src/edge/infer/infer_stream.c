@@ -91,10 +91,7 @@ static bool is_its_turn(const struct item *it)
 {
     if (it->decoupled)
         return true;
-    AS_LIST_EACH(n, &it->is->items)
-    {
-        const struct item *before = AS_LIST_ENTRY(n, struct item, node);
-
+    AS_LIST_EACH_ENTRY(before, const struct item, node, &it->is->items) {
         if (before == it)
             return true;
         if (!before->decoupled)
@@ -319,10 +316,7 @@ static bool send_outcomes(struct infer_stream *is)
 {
     bool blocked = false;
 
-    AS_LIST_EACH(n, &is->items)
-    {
-        struct item *it = AS_LIST_ENTRY(n, struct item, node);
-
+    AS_LIST_EACH_ENTRY(it, struct item, node, &is->items) {
         if (it->done && (it->decoupled || !blocked)) {
             if (!send_outcome(is, it))
                 return false;
@@ -336,10 +330,7 @@ static bool send_outcomes(struct infer_stream *is)
 /* Tells the workers of requests with takes_inputs that there are no more inputs. */
 static void end_inputs(struct infer_stream *is)
 {
-    AS_LIST_EACH(n, &is->items)
-    {
-        struct item *it = AS_LIST_ENTRY(n, struct item, node);
-
+    AS_LIST_EACH_ENTRY(it, struct item, node, &is->items) {
         if (!it->takes_inputs || it->done || it->inputs_ended || !it->x->in_fleet)
             continue;
         it->inputs_ended = true;
@@ -386,10 +377,7 @@ static struct item *find_open_item(struct infer_stream *is, const struct as_mode
 {
     if (!m->streams_inputs)
         return NULL;
-    AS_LIST_EACH(n, &is->items)
-    {
-        struct item *it = AS_LIST_ENTRY(n, struct item, node);
-
+    AS_LIST_EACH_ENTRY(it, struct item, node, &is->items) {
         if (it->takes_inputs && !it->done && it->x->in_fleet &&
             as_str_eq(it->requested_model->name, m->name) &&
             as_str_eq(it->requested_model->version, m->version))
@@ -484,10 +472,7 @@ static void on_room(struct as_stream *s)
 {
     struct infer_stream *is = s->owner;
 
-    AS_LIST_EACH(n, &is->items)
-    {
-        struct item *it = AS_LIST_ENTRY(n, struct item, node);
-
+    AS_LIST_EACH_ENTRY(it, struct item, node, &is->items) {
         if (it->decoupled && !it->done)
             as_infer_credit(it->x);
     }

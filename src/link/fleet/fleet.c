@@ -247,9 +247,7 @@ static bool are_models_pending(const struct as_fleet *f)
 
 void as_fleet_republish(struct as_fleet *f)
 {
-    AS_LIST_EACH(n, &f->clients)
-    {
-        struct as_fleet_client *c = AS_LIST_ENTRY(n, struct as_fleet_client, node);
+    AS_LIST_EACH_ENTRY(c, struct as_fleet_client, node, &f->clients) {
         struct registry_letter *l = as_xalloc(sizeof(*l));
 
         l->registry = as_registry_ref(f->registry);
@@ -348,10 +346,7 @@ void as_fleet_report_ready(struct as_upstream *u)
  * take constant time, since only our own user can reach the socket. */
 struct as_fleet_process *as_fleet_find_process(struct as_fleet *f, struct as_str token)
 {
-    AS_LIST_EACH(n, &f->processes)
-    {
-        struct as_fleet_process *t = AS_LIST_ENTRY(n, struct as_fleet_process, node);
-
+    AS_LIST_EACH_ENTRY(t, struct as_fleet_process, node, &f->processes) {
         if (as_str_eq(as_str_of(t->token), token))
             return t;
     }
@@ -507,10 +502,7 @@ static void on_tick(struct as_timer *t)
     as_fleet_resume_listener(f);
     as_unknown_peer_tick(&f->unknown_peer, f->log, now);
     as_fleet_cleanup(&f->cleanup);
-    AS_LIST_EACH(n, &f->upstreams)
-    {
-        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
-
+    AS_LIST_EACH_ENTRY(u, struct as_upstream, node, &f->upstreams) {
         u->ops->tick(u, now);
     }
     as_timer_set(t, now + f->conf.ping_interval / TICKS_PER_INTERVAL);

@@ -76,10 +76,7 @@ bool as_fleet_hand_over(struct as_fleet *f, uint32_t *ret_foreign)
 
     as_fleet_close_listener(f);
     *ret_foreign = 0;
-    AS_LIST_EACH(n, &f->upstreams)
-    {
-        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
-
+    AS_LIST_EACH_ENTRY(u, struct as_upstream, node, &f->upstreams) {
         all = u->ops->hand_over(u, ret_foreign) && all;
     }
     return all;

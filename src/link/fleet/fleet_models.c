@@ -20,10 +20,7 @@ void as_upstream_add_model(struct as_upstream *u, uint32_t model)
 
 void as_fleet_mark_unserved(struct as_fleet_deployment *d, uint32_t model)
 {
-    AS_LIST_EACH(n, &d->fleet->upstreams)
-    {
-        const struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
-
+    AS_LIST_EACH_ENTRY(u, const struct as_upstream, node, &d->fleet->upstreams) {
         if (u->deploy == d && u->replica)
             as_replica_set_model(u->replica, model, false, as_loop_now(d->fleet->loop));
     }

@@ -5,10 +5,7 @@ void as_fleet_drain(struct as_fleet *f)
 {
     /* from now on new requests are refused; queued ones are still sent */
     f->draining = true;
-    AS_LIST_EACH(n, &f->upstreams)
-    {
-        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
-
+    AS_LIST_EACH_ENTRY(u, struct as_upstream, node, &f->upstreams) {
         u->ops->drain(u);
     }
 }
@@ -16,10 +13,7 @@ void as_fleet_drain(struct as_fleet *f)
 void as_fleet_stop(struct as_fleet *f)
 {
     f->draining = true;
-    AS_LIST_EACH(n, &f->upstreams)
-    {
-        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
-
+    AS_LIST_EACH_ENTRY(u, struct as_upstream, node, &f->upstreams) {
         u->ops->stop(u);
     }
 }

@@ -46,9 +46,7 @@ const struct as_model_stat *as_fleet_model_stat(const struct as_fleet *f, uint32
 void as_fleet_each_replica(struct as_fleet *f,
                            void (*fn)(void *arg, const struct as_fleet_replica *r), void *arg)
 {
-    AS_LIST_EACH(n, &f->upstreams)
-    {
-        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
+    AS_LIST_EACH_ENTRY(u, struct as_upstream, node, &f->upstreams) {
         struct as_fleet_replica r = {.name = as_str_of(u->name ? u->name : ""),
                                      .deployment = as_str_of(u->deploy ? u->deploy->name : ""),
                                      .kind = as_str_of(u->ops->kind)};

@@ -123,10 +123,7 @@ static void on_end_report(struct as_task *t)
 
 void as_link_flush_end_reports(struct as_fleet *f)
 {
-    AS_LIST_EACH(n, &f->end_reports)
-    {
-        struct as_link *l = AS_LIST_ENTRY(n, struct as_link, end_report.node);
-
+    AS_LIST_EACH_ENTRY(l, struct as_link, end_report.node, &f->end_reports) {
         as_task_cancel(&l->end_report.task);
         on_end_report(&l->end_report.task);
     }

@@ -53,9 +53,7 @@ void as_link_restore_traffic(const struct as_link *gone)
 {
     const struct as_link *last = NULL;
 
-    AS_LIST_EACH(n, &gone->up.fleet->upstreams)
-    {
-        struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
+    AS_LIST_EACH_ENTRY(u, struct as_upstream, node, &gone->up.fleet->upstreams) {
         const struct as_link *l = AS_CONTAINER(u, struct as_link, up);
 
         if (u->deploy == gone->up.deploy && u->ops == gone->up.ops && as_link_is_up(l) &&

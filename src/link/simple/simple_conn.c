@@ -539,10 +539,7 @@ static void on_turn(struct as_task *t)
 
 void as_simple_conn_retry_waiting(struct as_simple *s)
 {
-    AS_LIST_EACH(n, &s->waiting)
-    {
-        struct as_simple_conn *conn = AS_LIST_ENTRY(n, struct as_simple_conn, node);
-
+    AS_LIST_EACH_ENTRY(conn, struct as_simple_conn, node, &s->waiting) {
         as_loop_defer_first(s->up.fleet->loop, &conn->turn);
     }
 }

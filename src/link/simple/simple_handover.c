@@ -24,9 +24,7 @@ void as_simple_each_registration(struct as_fleet *f,
                                  void *arg)
 {
     for (size_t i = 0; f->simple && i < AS_COUNT(f->simple->bucket); i++) {
-        AS_LIST_EACH(n, &f->simple->bucket[i])
-        {
-            const struct as_simple *s = AS_LIST_ENTRY(n, struct as_simple, registry_node);
+        AS_LIST_EACH_ENTRY(s, const struct as_simple, registry_node, &f->simple->bucket[i]) {
             struct as_simple_saved_registration l = {as_str_of(s->worker), as_str_of(s->address),
                                                      as_buf_slice(&s->encoded), s->epoch};
 
@@ -72,10 +70,7 @@ void as_simple_start_handover(struct as_fleet *f,
     f->simple->on_fewer = fewer;
     f->simple->arg = arg;
     for (size_t i = 0; i < AS_COUNT(f->simple->bucket); i++) {
-        AS_LIST_EACH(n, &f->simple->bucket[i])
-        {
-            struct as_simple *s = AS_LIST_ENTRY(n, struct as_simple, registry_node);
-
+        AS_LIST_EACH_ENTRY(s, struct as_simple, registry_node, &f->simple->bucket[i]) {
             s->reported_in_flight = UINT32_MAX;
             as_simple_report_in_flight(s);
         }
@@ -122,10 +117,7 @@ static void set_lent(struct as_simple *s, uint32_t n)
 void as_simple_limit_lent(struct as_fleet *f, struct as_str worker, uint64_t epoch, uint32_t n)
 {
     for (size_t i = 0; f->simple && i < AS_COUNT(f->simple->bucket); i++) {
-        AS_LIST_EACH(it, &f->simple->bucket[i])
-        {
-            struct as_simple *s = AS_LIST_ENTRY(it, struct as_simple, registry_node);
-
+        AS_LIST_EACH_ENTRY(s, struct as_simple, registry_node, &f->simple->bucket[i]) {
             if (!worker.n || (s->epoch == epoch && as_str_eq(as_str_of(s->worker), worker)))
                 set_lent(s, n);
         }

@@ -42,10 +42,7 @@ void as_simple_registry_remove(struct as_simple *s)
 struct as_simple *as_simple_registry_find(struct as_fleet *f, struct as_str worker,
                                           struct as_str model, struct as_str version)
 {
-    AS_LIST_EACH(n, bucket_of(f, worker))
-    {
-        struct as_simple *s = AS_LIST_ENTRY(n, struct as_simple, registry_node);
-
+    AS_LIST_EACH_ENTRY(s, struct as_simple, registry_node, bucket_of(f, worker)) {
         if (as_str_eq(as_str_of(s->worker), worker) && as_str_eq(as_str_of(s->model), model) &&
             as_str_eq(as_str_of(s->version), version))
             return s;
@@ -64,10 +61,7 @@ static bool is_named(const struct as_simple *s, const struct as_str *models, uin
 
 static bool serves_model(struct as_fleet *f, struct as_str worker, struct as_str model)
 {
-    AS_LIST_EACH(n, bucket_of(f, worker))
-    {
-        struct as_simple *s = AS_LIST_ENTRY(n, struct as_simple, registry_node);
-
+    AS_LIST_EACH_ENTRY(s, struct as_simple, registry_node, bucket_of(f, worker)) {
         if (as_str_eq(as_str_of(s->worker), worker) && as_str_eq(as_str_of(s->model), model))
             return true;
     }
@@ -79,10 +73,7 @@ bool as_simple_heartbeat(struct as_fleet *f, struct as_str worker, const struct 
 {
     bool any = false, all = true;
 
-    AS_LIST_EACH(it, bucket_of(f, worker))
-    {
-        struct as_simple *s = AS_LIST_ENTRY(it, struct as_simple, registry_node);
-
+    AS_LIST_EACH_ENTRY(s, struct as_simple, registry_node, bucket_of(f, worker)) {
         if (!as_str_eq(as_str_of(s->worker), worker) || !is_named(s, models, n))
             continue;
         any = true;

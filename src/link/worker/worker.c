@@ -101,9 +101,7 @@ static bool is_batch_complete(const struct as_worker_link *l, const struct as_wo
 static struct as_worker_req *first_waiting(const struct as_worker *w,
                                            const struct as_worker_link *l)
 {
-    AS_LIST_EACH(n, &l->waiting)
-    {
-        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
+    AS_LIST_EACH_ENTRY(q, struct as_worker_req, node, &l->waiting) {
         const struct as_worker_served_model *m = &w->models[q->model];
 
         if (!is_batch_complete(l, q))

@@ -72,10 +72,7 @@ void as_worker_on_control(struct as_worker *w, struct as_worker_link *l, const s
 
 void as_worker_drop_asks(struct as_worker *w, const struct as_worker_link *l)
 {
-    AS_LIST_EACH(n, &w->asks)
-    {
-        struct as_worker_ask *a = AS_LIST_ENTRY(n, struct as_worker_ask, node);
-
+    AS_LIST_EACH_ENTRY(a, struct as_worker_ask, node, &w->asks) {
         if (a->link != l)
             continue;
         as_list_remove(&a->node);

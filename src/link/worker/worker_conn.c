@@ -50,10 +50,7 @@ void as_worker_close_link(struct as_worker *w, struct as_worker_link *l, const c
     }
     as_worker_rx_reset(w, l);
     as_outq_fini(&l->out);
-    AS_LIST_EACH(n, &w->running)
-    {
-        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
-
+    AS_LIST_EACH_ENTRY(q, struct as_worker_req, node, &w->running) {
         if (q->link == l && as_worker_is_awaited(q))
             as_worker_req_cancel(w, q, 1);
     }

@@ -283,10 +283,7 @@ static void on_recall(struct as_worker *w, struct as_worker_link *l, const struc
         return;
     }
     /* ids and list are both in stream order; requests that are not found have started or ended */
-    AS_LIST_EACH(node, &l->waiting)
-    {
-        struct as_worker_req *q = AS_LIST_ENTRY(node, struct as_worker_req, node);
-
+    AS_LIST_EACH_ENTRY(q, struct as_worker_req, node, &l->waiting) {
         while (i < n && ids[i] < q->stream)
             i++;
         if (i < n && ids[i] == q->stream) {

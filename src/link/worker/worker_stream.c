@@ -206,10 +206,7 @@ void as_worker_finish(struct as_worker *w, struct as_worker_req *q)
 
 struct as_worker_req *as_worker_find_in(const struct as_list *head, uint64_t stream)
 {
-    AS_LIST_EACH(n, head)
-    {
-        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
-
+    AS_LIST_EACH_ENTRY(q, struct as_worker_req, node, head) {
         if (q->stream == stream)
             return q;
     }
@@ -219,10 +216,7 @@ struct as_worker_req *as_worker_find_in(const struct as_list *head, uint64_t str
 struct as_worker_req *as_worker_find_started(const struct as_worker *w,
                                              const struct as_worker_link *l, uint64_t stream)
 {
-    AS_LIST_EACH(n, &w->running)
-    {
-        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
-
+    AS_LIST_EACH_ENTRY(q, struct as_worker_req, node, &w->running) {
         if (q->stream == stream && q->link == l && as_worker_is_awaited(q))
             return q;
     }

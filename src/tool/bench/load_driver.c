@@ -83,10 +83,7 @@ static void check_deadlines(struct as_load_driver_connection *conn, as_ns now)
 {
     as_ns longest = conn->driver->conf->request.timeout + AS_LOAD_DRIVER_GRACE;
 
-    AS_LIST_EACH(n, &conn->calls)
-    {
-        struct as_load_driver_call *c = AS_LIST_ENTRY(n, struct as_load_driver_call, node);
-
+    AS_LIST_EACH_ENTRY(c, struct as_load_driver_call, node, &conn->calls) {
         if (now - c->sent < longest)
             break;
         if (!c->timed_out)
@@ -172,10 +169,7 @@ static void count_unfinished(struct as_load_driver *d)
 
     d->phase = AS_LOAD_DRIVER_DONE;
     for (uint32_t i = 0; i < d->conf->connections; i++) {
-        AS_LIST_EACH(n, &d->connections[i].calls)
-        {
-            struct as_load_driver_call *c = AS_LIST_ENTRY(n, struct as_load_driver_call, node);
-
+        AS_LIST_EACH_ENTRY(c, struct as_load_driver_call, node, &d->connections[i].calls) {
             if (c->counted)
                 as_tally_unanswered(d->tally, now - c->due);
         }

@@ -162,10 +162,7 @@ static void change_windows(struct as_h2_client *h, uint32_t value)
     int64_t more = (int64_t)value - h->stream_window;
 
     h->stream_window = value;
-    AS_LIST_EACH(n, &h->open)
-    {
-        struct as_h2_client_stream *s = AS_LIST_ENTRY(n, struct as_h2_client_stream, node);
-
+    AS_LIST_EACH_ENTRY(s, struct as_h2_client_stream, node, &h->open) {
         s->window += more;
         if (s->window > AS_H2_CLIENT_ID_MAX)
             as_h2_client_fail(h, NGHTTP2_FLOW_CONTROL_ERROR);
@@ -221,10 +218,7 @@ static void take_goaway(struct as_h2_client *h, const struct frame *f)
     uint32_t last = as_be_get32(f->p) & AS_H2_CLIENT_ID_MAX;
 
     h->goaway = true;
-    AS_LIST_EACH(n, &h->open)
-    {
-        struct as_h2_client_stream *s = AS_LIST_ENTRY(n, struct as_h2_client_stream, node);
-
+    AS_LIST_EACH_ENTRY(s, struct as_h2_client_stream, node, &h->open) {
         if (s->id > last || !s->is_begun)
             as_h2_client_close(h, s, NGHTTP2_REFUSED_STREAM);
     }
