@@ -73,7 +73,7 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
     p.add_argument("--deployment", help="which of the target's deployments to serve")
     p.add_argument("--describe", nargs="?", const="json", choices=["json", "lines"],
                    help="print what the target declares; lines: a deployment per line, its name,"
-                   " its options if any, and its model:version, separated by tabs")  # fmt: skip
+                   " its options if any, and its model:version, separated by tabs; then lines that begin with @")  # fmt: skip
     p.add_argument("--stream-inputs", type=_number(65536), default=16, metavar="N",
                    help="messages of one stream that wait for a handler that takes one")  # fmt: skip
     p.add_argument("--stream-input-bytes", type=_number(1 << 30), default=1 << 20, metavar="N",

@@ -11,6 +11,10 @@ import textwrap
 import pytest
 from fake import PACKAGE, WITHOUT
 
+sys.path.insert(0, str(PACKAGE))
+from anyserve import AnyServe, worker  # noqa: E402
+from anyserve.code.deployments import deployments_of  # noqa: E402
+
 GOOD = """
 from anyserve import AnyServe, Tensor, model
 app = AnyServe()
@@ -132,14 +136,10 @@ def test_a_registration_that_no_message_holds_is_left_out(run, labels, fits):
 
 @pytest.mark.parametrize("room", [0, 1])
 def test_registrations_are_left_out_that_would_make_the_description_too_long(room):
-    import anyserve
-    from anyserve import worker
-    from anyserve.code.target import deployments_of
-
-    app = anyserve.AnyServe()
+    app = AnyServe()
     for name in "ab":
         app.model(name)(lambda request: None)
-    deployments = deployments_of(app, "m.py", None)
+    deployments = deployments_of(app.models, app.deployments, "m.py", None)
     every = worker.registration_lines(deployments, 1 << 20)
     assert len(every) == 2
     full = sum(len(line) + 1 for line in every)
