@@ -2,8 +2,10 @@
 
 import base64
 import gzip
+import json
 import os
 import signal
+import sys
 import zlib
 
 import grpc
@@ -14,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import proto_reflection_descriptor_database as reflection_database
 from grpc_reflection.v1alpha import reflection_pb2
 
-from support import oip, procs, wait
+from support import oip, paths, procs, wait
 from support.h2client import H2, messages_of, prefixed
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
@@ -388,16 +390,33 @@ def test_watch_sees_changes(serve, connect, threads):
         watch.cancel()
 
 
-def test_watch_of_a_model_that_comes(serve, connect, tmp_path):
-    """SERVICE_UNKNOWN until a worker has told its models."""
+def slow_start(tmp_path, **application):
+    """A deployment file, and the file that keeps its model from starting."""
+    (tmp_path / "slow_start.py").write_text(SLOW_START)
     hold = tmp_path / "hold"
     hold.touch()
-    server = serve("slow_start.py", source=SLOW_START, env={"HOLD": str(hold)}, wait_ready=False)
+    path = tmp_path / "anyserve.yaml"
+    path.write_text(json.dumps({"applications": [{
+        **application, "working_dir": str(tmp_path), "env": {"HOLD": str(hold), "PYTHONPATH": str(paths.SDK)},
+        "deployments": [{"name": "slow_start"}]}]}))
+    return path, hold
+
+
+def begin(serve, path):
+    """The address of a server of which no worker is there yet."""
+    server = serve(path, "--state-dir", path.parent / "state", verb="start", wait_ready=False)
     port = server.log.wait(r"address +(\S+):(\d+)")
     server.log.wait("event=controller_ready")
     # the one that has answered while the code was loaded is gone
     wait.until(lambda: sum(" dispatcher " in procs.command(p) for p in server.family()) == 1, server.log.text)
-    client = connect(f"{port[1]}:{port[2]}")
+    return server, f"{port[1]}:{port[2]}"
+
+
+def test_watch_of_a_model_that_comes(serve, connect, tmp_path):
+    """SERVICE_UNKNOWN until a worker has registered it: a command is not asked what it declares."""
+    path, hold = slow_start(tmp_path, command=[sys.executable, "-m", "anyserve.worker", "slow_start.py"])
+    server, address = begin(serve, path)
+    client = connect(address)
     watch, whole = Health(client).watch("late"), Health(client).watch("")
     assert (next(watch).status, next(whole).status) == (SERVICE_UNKNOWN, NOT_SERVING)
     with pytest.raises(grpc.RpcError) as e:
@@ -410,6 +429,23 @@ def test_watch_of_a_model_that_comes(serve, connect, tmp_path):
     assert next(whole).status == SERVING
     watch.cancel()
     whole.cancel()
+
+
+def test_watch_of_a_model_that_is_declared(serve, connect, tmp_path):
+    """NOT_SERVING until its worker serves: the code has said that there is such a model."""
+    path, hold = slow_start(tmp_path, import_path="slow_start:app")
+    server, address = begin(serve, path)
+    client = connect(address)
+    watch = Health(client).watch("late")
+    first = next(watch).status
+    if first == SERVICE_UNKNOWN:  # the controller has not been heard yet
+        first = next(watch).status
+    assert first == NOT_SERVING
+    assert Health(client).check("late") == NOT_SERVING
+    hold.unlink()
+    server.wait_ready()
+    assert next(watch).status == SERVING
+    watch.cancel()
 
 
 SLOW_START = """

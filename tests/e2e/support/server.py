@@ -197,9 +197,7 @@ class Server:
 
     def worker(self):
         """The pid of the only ready one. A replica that was reconfigured serves before its state is ready again."""
-        wait.until(lambda: len(self.workers()) == 1, self.status)
-        (pid,) = self.workers().values()
-        return pid
+        return wait.until(lambda: len(pids := list(self.workers().values())) == 1 and pids[0], self.status)
 
     def deployment(self, name=None):
         found = [d for d in self.status()["deployments"] if name in (None, d["name"])]
