@@ -62,9 +62,12 @@ static inline struct as_list *as_list_pop(struct as_list *head) /* from the fron
          it = it##_next, it##_next = it->next)
 /* The same with the objects themselves: `it` is a pointer to a `type`, whose node is `member`. */
 #define AS_LIST_EACH_ENTRY(it, type, member, head)                                                 \
-    for (type *it = AS_LIST_ENTRY((head)->next, type, member),                                     \
-              *it##_next = AS_LIST_ENTRY(it->member.next, type, member);                           \
-         &it->member != (head);                                                                    \
-         it = it##_next, it##_next = AS_LIST_ENTRY(it->member.next, type, member))
+    for (type *it = AS_LIST_OBJECT((head)->next, type, member, head),                              \
+              *it##_next = it ? AS_LIST_OBJECT(it->member.next, type, member, head) : NULL;        \
+         it; it = it##_next,                                                                       \
+              it##_next = it ? AS_LIST_OBJECT(it->member.next, type, member, head) : NULL)
+/* NULL behind the last one: the head is no node of an object. */
+#define AS_LIST_OBJECT(n, type, member, head)                                                      \
+    ((n) == (head) ? NULL : AS_LIST_ENTRY(n, type, member))
 
 #endif
