@@ -31,6 +31,11 @@ def unread(server):
     return server.status()["server"]["answer_bytes"]
 
 
+def wait_known(http, model):
+    """The loop of this connection knows the model: a moment after the worker is told that it is registered."""
+    wait.until(lambda: http.request("GET", f"/v2/models/{model}").headers[":status"] == "200", model)
+
+
 def until_held(server, n):
     wait.until(lambda: held(server) == n, lambda: f"{held(server)} bytes are held, not {n}")
 
@@ -449,6 +454,8 @@ def test_a_part_that_there_is_no_room_for_ends_its_stream(serve, threads):
                    "--threads", threads)
     with Worker(server) as worker, H2(server.host, server.port) as http, H2(server.host, server.port) as other:
         worker.serve("hand", slots=2, decoupled=True)
+        wait_known(http, "hand")
+        wait_known(other, "hand")
         http.is_reading = False
         call = http.open_grpc("ModelStreamInfer")
         http.send(call, prefixed(oip.infer_request("hand", {"x": np.ones(1)}).SerializeToString()))
@@ -505,6 +512,7 @@ def test_simple_workers(serve, threads, n):
         def call(x):
             return http.grpc(prefixed(oip.infer_request("echo", {"x": x}).SerializeToString()))
 
+        wait_known(http, "echo")
         if n > 64 << 10 or threads == 2:  # else it is read as one piece, and copied where it is sent
             for _ in range(2):
                 assert call(small).grpc_status == 0
