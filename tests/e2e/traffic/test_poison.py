@@ -15,6 +15,8 @@ pytestmark = pytest.mark.core
 EXIT, SEGV, KILL = 666, 667, 668
 # crashes are on purpose here: the next worker shall come at once
 QUICK = ("--restart-backoff", "1ms", "--restart-backoff-max", "20ms")
+# each death has its verdict, also where a busy machine takes longer than 50 ms from a death to what the controller says of it
+JUDGED = (*QUICK, "--verdict-wait", "10s")
 
 
 def ask(client, model, v):
@@ -43,7 +45,7 @@ def deaths(server, deployment="poison"):
 
 @pytest.fixture
 def poisoned(serve):
-    return serve("poison.py", "--workers", "3", *QUICK)
+    return serve("poison.py", "--workers", "3", *JUDGED)
 
 
 @pytest.mark.parametrize("pill", [EXIT, SEGV])
@@ -143,7 +145,7 @@ WEDGE = 666
 @pytest.fixture
 def wedged(serve):
     def start(**deployment):
-        return serve("wedging.py", "--workers", "3", *QUICK, env={"WEDGING": json.dumps(deployment)})
+        return serve("wedging.py", "--workers", "3", *JUDGED, env={"WEDGING": json.dumps(deployment)})
     return start
 
 
