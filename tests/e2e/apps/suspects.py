@@ -1,4 +1,5 @@
-"""Handlers that take their time beside quick ones, one that ends its worker, and in which order they began."""
+"""Handlers that take their time beside quick ones, one that ends its worker, and in which order they began. Those that
+take their time do not end before a worker was ended: the file $ENDED is there."""
 
 import asyncio
 import os
@@ -15,6 +16,8 @@ began = []  # 1: slow, 0: quick
 @app.model("slow", idempotent=True, max_ongoing_requests=64)
 async def slow(x):
     began.append(1)
+    while not os.path.exists(os.environ["ENDED"]):
+        await asyncio.sleep(1)
     await asyncio.sleep(float(x[0]))
     return {"y": x}
 
@@ -27,6 +30,7 @@ async def quick(x):
 
 @app.model("end", max_ongoing_requests=64)
 async def end(x):
+    open(os.environ["ENDED"], "x").close()
     os._exit(3)
 
 

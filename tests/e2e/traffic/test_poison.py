@@ -179,12 +179,12 @@ def test_a_request_that_makes_checks_fail_ends_two_workers_and_no_more(wedged, c
 
 # --- suspects beside the others ---
 
-def test_many_suspects_do_not_starve_the_only_worker(serve, connect):
+def test_many_suspects_do_not_starve_the_only_worker(serve, connect, tmp_path):
     """One crash, 30 suspects, one worker: those that wait at the end of a suspect's turn go before the next suspect."""
     def quick(client, n):
         client.infer("quick", {"x": np.array([n])})
 
-    server = serve("suspects.py", *QUICK)
+    server = serve("suspects.py", *QUICK, env={"ENDED": str(tmp_path / "ended")})
     client = connect(server)
     slow = [client.begin("slow", {"x": np.array([0.3, n])}) for n in range(30)]
     wait.until(lambda: server.status()["replicas"][0]["ongoing"] == len(slow), lambda: server.status())
