@@ -34,8 +34,9 @@ static bool is_served(const struct as_server_names *names, const struct deployme
     return false;
 }
 
-static int print_no_deployment(const struct as_server_names *names, const struct deployment_name *n,
-                               const struct as_option_set *opts, const char *verb)
+static void print_no_deployment(const struct as_server_names *names,
+                                const struct deployment_name *n, const struct as_option_set *opts,
+                                const char *verb)
 {
     const char *rest = opts->n_args > 1 ? opts->args[1]
                        : opts->v[AS_OPT_RESET].given && as_option_bool(opts, AS_OPT_RESET)
@@ -44,7 +45,7 @@ static int print_no_deployment(const struct as_server_names *names, const struct
     struct as_buf text = {0};
 
     as_server_names_write_no_deployment(names, n->deployment, verb, rest, &text);
-    return as_print_error(&text, AS_EXIT_CODE_FAILED);
+    (void)as_print_error(&text, AS_EXIT_CODE_FAILED);
 }
 
 /* A deployment's name is unique in a file, so the server knows its application. */
@@ -55,10 +56,12 @@ static int find_application(const struct as_option_set *opts, struct deployment_
     int code = as_server_names_fetch(&names, opts);
     const char *owner = as_server_names_find_application(&names, as_str_of(n->deployment));
 
-    if (owner)
+    if (owner) {
         n->application = as_str_dup(as_str_of(owner));
-    else if (code == AS_EXIT_CODE_OK)
-        code = print_no_deployment(&names, n, opts, verb);
+    } else if (code == AS_EXIT_CODE_OK) {
+        print_no_deployment(&names, n, opts, verb);
+        code = AS_EXIT_CODE_FAILED;
+    }
     as_server_names_fini(&names);
     return code;
 }
@@ -73,10 +76,12 @@ static int print_refused(const struct as_option_set *opts, const struct deployme
     if (a->status != 404)
         return as_control_client_print_refused(a);
     code = as_server_names_fetch(&names, opts);
-    if (code == AS_EXIT_CODE_OK && is_served(&names, n))
+    if (code == AS_EXIT_CODE_OK && is_served(&names, n)) {
         code = as_control_client_print_refused(a);
-    else if (code == AS_EXIT_CODE_OK)
-        code = print_no_deployment(&names, n, opts, verb);
+    } else if (code == AS_EXIT_CODE_OK) {
+        print_no_deployment(&names, n, opts, verb);
+        code = AS_EXIT_CODE_FAILED;
+    }
     as_server_names_fini(&names);
     return code;
 }

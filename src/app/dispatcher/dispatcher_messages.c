@@ -246,8 +246,8 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
     case AS_CTL_REPLICA:
         as_fleet_expect_deployment(d->fleet, m->deployment);
         as_status_page_set_process(&d->status_page, m->replica, m->deployment,
-                               as_str_of(as_ctl_state_name(m->state)), m->text, m->pid,
-                               m->restarts);
+                                   as_str_of(as_ctl_state_name(m->state)), m->text, m->pid,
+                                   m->restarts);
         if (d->workers_admitted && !d->clients_admitted) {
             count_awaited(d);
             admit_clients_if_ready(d);
@@ -259,12 +259,12 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
         break;
     case AS_CTL_STATUS:
         as_status_page_set_status(&d->status_page, m->replica, m->deployment, m->text, m->ns,
-                              m->id == 1 ? (int64_t)m->number : AS_STATUS_PAGE_UNKNOWN);
+                                  m->id == 1 ? (int64_t)m->number : AS_STATUS_PAGE_UNKNOWN);
         break;
     case AS_CTL_DELETE:
         as_fleet_delete_deployment(d->fleet, m->deployment, m->number != 0);
         as_status_page_set_status(&d->status_page, AS_STR(""), m->deployment, AS_STR(""), 0,
-                              AS_STATUS_PAGE_UNKNOWN);
+                                  AS_STATUS_PAGE_UNKNOWN);
         break;
     case AS_CTL_REMOVE:
         as_status_page_remove(&d->status_page, m->replica);

@@ -183,13 +183,13 @@ static As__Service *read_service(struct former *f)
 static ProtobufCBinaryData read_spawn(struct as_str items)
 {
     static const struct {
-        char letter;
         enum as_spawn_item item;
+        char letter;
         bool is_number;
-    } kinds[] = {{'a', AS_SPAWN_ARG, false},     {'e', AS_SPAWN_ENV, false},
-                 {'o', AS_SPAWN_OWN_ENV, false}, {'d', AS_SPAWN_DIR, false},
-                 {'c', AS_SPAWN_CPUS, false},    {'b', AS_SPAWN_BATCH, true},
-                 {'m', AS_SPAWN_MEMORY, true},   {'w', AS_SPAWN_SPARES, true}};
+    } kinds[] = {{AS_SPAWN_ARG, 'a', false},     {AS_SPAWN_ENV, 'e', false},
+                 {AS_SPAWN_OWN_ENV, 'o', false}, {AS_SPAWN_DIR, 'd', false},
+                 {AS_SPAWN_CPUS, 'c', false},    {AS_SPAWN_BATCH, 'b', true},
+                 {AS_SPAWN_MEMORY, 'm', true},   {AS_SPAWN_SPARES, 'w', true}};
     struct as_buf text = {0};
 
     for (const char *p = items.p, *end = p + items.n; p < end && memchr(p, 0, (size_t)(end - p));

@@ -14,7 +14,8 @@ struct as_record { /* a JSON text and its reader */
     struct as_buf text; /* a copy, with padding */
 };
 
-/* Copies a text, opens the copy and reads it with as_json_read; call as_record_close in any case. */
+/* Copies a text, opens the copy and reads it with as_json_read; call as_record_close in any case.
+ */
 int as_record_parse(struct as_record *r, struct as_str text, const struct as_json_row *rows,
                     uint32_t n);
 void as_record_close(struct as_record *r);

@@ -145,9 +145,13 @@ static void add_file(struct file_closure *c, struct as_str file)
 
 /* Appends the response, or nothing if there is no memory: a response is never empty otherwise,
  * since it repeats the request. */
-static void put_response(struct as_buf *out, const response *r)
+/* The caller's part of the response ends with the caller. */
+static void put_response(struct as_buf *out, response *r)
 {
     (void)as_pb_pack(&r->base, out);
+    r->message_response_case =
+        GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE__NOT_SET;
+    r->error_response = NULL;
 }
 
 static void put_error(struct as_buf *out, response *r, int err, const char *what, const char *name)

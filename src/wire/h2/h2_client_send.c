@@ -117,7 +117,7 @@ static const struct as_buf *choose_head(struct as_h2_client *h)
 static void begin_stream(struct as_h2_client *h, struct as_outq *q, struct as_h2_client_stream *s)
 {
     const struct as_buf *block = s->block.n ? &s->block : choose_head(h);
-    size_t n = room(h, s), total = 2 * AS_H2_CLIENT_FRAME_HEAD + block->n + n;
+    size_t n = room(h, s), total = (size_t)2 * AS_H2_CLIENT_FRAME_HEAD + block->n + n;
     uint8_t *p;
 
     as_list_remove(&s->todo);
@@ -177,12 +177,10 @@ static struct as_h2_client_stream *first_of(const struct as_list *l)
 
 int as_h2_client_send(struct as_h2_client *h, struct as_outq *q, size_t max)
 {
-    while (q->bytes < max) {
+    while (q->bytes < max && (h->control.n || !h->over)) {
         if (h->control.n) {
             as_outq_copy(q, h->control.p, h->control.n);
             h->control.n = 0;
-        } else if (h->over) {
-            break;
         } else if (!as_list_empty(&h->resets)) {
             send_reset(h, q, first_of(&h->resets));
         } else if (may_begin(h)) {

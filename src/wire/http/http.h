@@ -10,7 +10,6 @@
 #include "base/memory/outq.h"
 #include "base/str.h"
 
-
 struct as_http_header {
     struct as_str name, value;
 };

@@ -1,5 +1,5 @@
-/* tests/unit/support/h2_client_frames.h — a client of wire/h2/h2_client and a server whose bytes are
- * written by hand; what the client sends is decoded. */
+/* tests/unit/support/h2_client_frames.h — a client of wire/h2/h2_client and a server whose bytes
+ * are written by hand; what the client sends is decoded. */
 #ifndef AS_TESTS_H2_CLIENT_FRAMES_H
 #define AS_TESTS_H2_CLIENT_FRAMES_H
 
