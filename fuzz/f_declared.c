@@ -1,7 +1,7 @@
 /* fuzz/f_declared.c — any bytes as what a program of the user's describes: refused with a sentence,
  * or read; and what is read is written so that it reads back the same. */
 #include "base/err.h"
-#include "conf/declared.h"
+#include "conf/spec/declared.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

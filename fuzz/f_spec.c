@@ -1,7 +1,7 @@
 /* fuzz/f_spec.c — any bytes as a deployment file: refused with lines that name the file, or read;
  * and what is read is printed, as YAML and as JSON, so that it reads back with the same meaning. */
-#include "conf/option.h"
-#include "conf/spec_diff.h"
+#include "conf/option/option.h"
+#include "conf/spec/spec_diff.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

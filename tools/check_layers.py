@@ -43,6 +43,8 @@ ROOMS = {
     "app/options": [],
     "app/server": ["app/client", "app/controller", "app/options"],
     "base/memory": ["base"],
+    "conf/option": [],
+    "conf/spec": ["conf/option"],
     "core/dispatch": ["core/protect", "core/queue"],
     "core/protect": ["core/replicas"],
     "core/queue": [],

@@ -5,7 +5,7 @@
 #ifndef AS_APP_COMMAND_H
 #define AS_APP_COMMAND_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 struct as_command {
     const char *name, *args, *doc; /* args: placeholders separated by spaces: "DEPLOYMENT N" */

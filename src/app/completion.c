@@ -3,8 +3,8 @@
 #include "app/client/event_stream.h"
 #include "app/client/print.h"
 #include "app/command.h"
-#include "conf/exit_code.h"
-#include "conf/option_row.h"
+#include "conf/option/exit_code.h"
+#include "conf/option/option_row.h"
 #include "io/loop/clock.h"
 
 #define COMPLETE_TIMEOUT AS_SEC /* somebody waits at the prompt */

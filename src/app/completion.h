@@ -6,7 +6,7 @@
 #ifndef AS_APP_COMPLETION_H
 #define AS_APP_COMPLETION_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 int as_completion_main(struct as_option_set *opts); /* SHELL; returns the exit code */
 /* Argument "DEPLOYMENT", "APPLICATION" or "REPLICA": prints these names of the server that the

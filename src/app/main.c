@@ -19,7 +19,7 @@
 #include "app/server/run.h"
 #include "app/server/start.h"
 #include "base/suggest.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "ctl/state/failpoint.h"
 #include "ctl/supervise/handover.h"
 #include "ctl/supervise/memory_limit.h"

@@ -1,7 +1,7 @@
 #include "tool/fault.h"
 
 #include "base/err.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 
 static const char *code_name(int code)
 {

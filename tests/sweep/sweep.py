@@ -47,7 +47,7 @@ DEPLOYS = ["controller", "run", "dispatcher"]  # who has to do with it; a new wo
 KINDS = ["alloc", "call", "interrupt", "short"]
 BOUND = 10  # seconds: what takes longer hangs
 PART = 200  # calls of one part that a quick sweep chooses from
-# Exit codes of src/conf/exit_code.h that a failed start may end in, and what they say.
+# Exit codes of src/conf/option/exit_code.h that a failed start may end in, and what they say.
 CODES = {1: "failed", 66: "not found", 69: "interpreter", 71: "system", 75: "busy", 78: "configuration"}
 STATUSES = {8: "RESOURCE_EXHAUSTED", 13: "INTERNAL", 14: "UNAVAILABLE"}
 FRAMES = 24

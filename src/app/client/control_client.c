@@ -1,7 +1,7 @@
 #include "app/client/control_client.h"
 
 #include "app/client/control_client_connect.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "io/loop/clock.h"
 #include "wire/h1/h1_client.h"
 #include "wire/http/sse.h"

@@ -12,7 +12,7 @@
 #define AS_APP_CONTROL_CLIENT_H
 
 #include "base/buf.h"
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 struct as_control_client_request {
     const char *socket; /* a file of io/process/runtime.h; over TCP only AS_RUNTIME_CONTROL */

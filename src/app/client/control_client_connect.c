@@ -1,7 +1,7 @@
 #include "app/client/control_client_connect.h"
 
 #include "app/client/print.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "io/loop/clock.h"
 #include "io/process/server_processes.h"
 #include "io/socket/connect.h"

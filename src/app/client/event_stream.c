@@ -1,6 +1,6 @@
 #include "app/client/event_stream.h"
 
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "io/process/runtime.h"
 
 #include <poll.h>

@@ -1,6 +1,6 @@
 #include "app/client/print.h"
 
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 
 int as_print_error(struct as_buf *text, int code)
 {

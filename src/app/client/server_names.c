@@ -2,7 +2,7 @@
 
 #include "app/client/control_client.h"
 #include "base/suggest.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "io/process/runtime.h"
 #include "tool/server/record.h"
 

@@ -6,7 +6,7 @@
 #ifndef AS_APP_SERVER_NAMES_H
 #define AS_APP_SERVER_NAMES_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 struct as_server_names {
     struct as_server_names_deployment {

@@ -1,7 +1,7 @@
 #include "app/client/server_process.h"
 
 #include "app/client/control_client.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "io/loop/clock.h"
 #include "io/process/proc.h"
 #include "io/process/server_processes.h"

@@ -6,7 +6,7 @@
 #ifndef AS_APP_SERVER_PROCESS_H
 #define AS_APP_SERVER_PROCESS_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
 #include "app/commands/await.h"
 
 #include "app/client/event_stream.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 
 struct waiting {
     const struct as_changes *changes;       /* of applications; NULL: … */

@@ -7,7 +7,7 @@
 #define AS_APP_AWAIT_H
 
 #include "base/defs.h"
-#include "conf/option.h"
+#include "conf/option/option.h"
 #include "tool/server/changes.h"
 
 /* Waits until the applications that change are RUNNING, and those that lose all their deployments

@@ -4,7 +4,7 @@
 #include "app/client/print.h"
 #include "app/client/server_names.h"
 #include "app/commands/await.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "edge/exchange/route.h"
 #include "io/process/runtime.h"
 #include "tool/server/record.h"

@@ -4,7 +4,7 @@
 #ifndef AS_APP_CONTROL_COMMANDS_H
 #define AS_APP_CONTROL_COMMANDS_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 /* Arguments: [APPLICATION/]DEPLOYMENT, and for scale the number of replicas. Return the exit code.
  */

@@ -5,7 +5,7 @@
 #include "app/client/server_names.h"
 #include "app/commands/await.h"
 #include "app/options/argument.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "edge/admin/control.h"
 #include "edge/exchange/route.h"
 #include "io/process/runtime.h"

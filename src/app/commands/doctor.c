@@ -3,7 +3,7 @@
 #include "app/client/control_client.h"
 #include "app/client/print.h"
 #include "app/commands/doctor_internal.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "ctl/state/state_dir.h"
 #include "ctl/supervise/memory_limit.h"
 #include "ctl/worker/interpreter.h"

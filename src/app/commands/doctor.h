@@ -6,7 +6,7 @@
 #ifndef AS_APP_DOCTOR_H
 #define AS_APP_DOCTOR_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 /* Returns the exit code: 1 if a check failed; 0 also with warnings. */
 int as_doctor_main(struct as_option_set *opts);

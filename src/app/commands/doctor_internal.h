@@ -4,7 +4,7 @@
 #define AS_APP_DOCTOR_INTERNAL_H
 
 #include "base/buf.h"
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
 /* The server that runs, and what it serves. */
 #include "app/client/control_client.h"
 #include "app/commands/doctor_internal.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "io/process/proc.h"
 #include "tool/server/record.h"
 #include "tool/server/which_server.h"

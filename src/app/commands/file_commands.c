@@ -1,8 +1,8 @@
 #include "app/commands/file_commands.h"
 
 #include "app/options/argument.h"
-#include "conf/exit_code.h"
-#include "conf/spec.h"
+#include "conf/option/exit_code.h"
+#include "conf/spec/spec.h"
 #include "ctl/supervise/supervisor.h"
 #include "ctl/worker/describe.h"
 #include "ctl/worker/interpreter.h"

@@ -3,7 +3,7 @@
 #ifndef AS_APP_FILE_COMMANDS_H
 #define AS_APP_FILE_COMMANDS_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 /* Each returns the exit code. */
 int as_check_main(struct as_option_set *opts);  /* FILE: reads it and prints its errors */

@@ -3,7 +3,7 @@
 #ifndef AS_APP_HISTORY_H
 #define AS_APP_HISTORY_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 int as_history_main(struct as_option_set *opts); /* returns the exit code */
 

@@ -1,7 +1,7 @@
 #include "app/commands/logs.h"
 
 #include "app/client/control_client.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "ctl/output/journal.h"
 #include "tool/server/which_server.h"
 

@@ -6,7 +6,7 @@
 #ifndef AS_APP_LOGS_H
 #define AS_APP_LOGS_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 /* Returns the exit code; 0 when --follow is interrupted or the server ends. */
 int as_logs_main(struct as_option_set *opts);

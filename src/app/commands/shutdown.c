@@ -2,7 +2,7 @@
 
 #include "app/client/control_client.h"
 #include "app/client/server_process.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "io/loop/clock.h"
 
 #include <signal.h>

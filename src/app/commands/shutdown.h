@@ -2,7 +2,7 @@
 #ifndef AS_APP_SHUTDOWN_H
 #define AS_APP_SHUTDOWN_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 int as_shutdown_main(struct as_option_set *opts); /* returns the exit code; 0: it has ended */
 

@@ -1,7 +1,7 @@
 #include "app/commands/status_commands.h"
 
 #include "app/client/event_stream.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "io/process/runtime.h"
 
 #include <sys/ioctl.h>

@@ -6,7 +6,7 @@
 #ifndef AS_APP_STATUS_COMMANDS_H
 #define AS_APP_STATUS_COMMANDS_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 /* Return the exit code. --watch ends with 0 when it is interrupted, with 1 when the server ends. */
 int as_status_main(struct as_option_set *opts);

@@ -12,7 +12,7 @@
 #include "app/controller/code_sweeper.h"
 #include "app/controller/deploy_job.h"
 #include "app/controller/desired_state.h"
-#include "conf/option.h"
+#include "conf/option/option.h"
 #include "ctl/reconcile/reconciler.h"
 #include "edge/admin/control.h"
 

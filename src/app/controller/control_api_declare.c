@@ -1,6 +1,6 @@
 /* What the dispatcher is to know of the deployments before a worker of theirs has come. */
 #include "app/controller/control_api.h"
-#include "conf/spec_plan.h"
+#include "conf/spec/spec_plan.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* The history: what changed when, by which command, and the outcome. */
 #include "app/controller/control_api.h"
-#include "conf/spec_diff.h"
+#include "conf/spec/spec_diff.h"
 #include "wire/json/json.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include "app/controller/control_api.h"
 #include "app/controller/reload.h"
 #include "app/options/conf.h"
-#include "conf/exit_code.h"
-#include "conf/spec_row.h"
+#include "conf/option/exit_code.h"
+#include "conf/spec/spec_row.h"
 #include "core/replicas/heartbeat.h"
 #include "ctl/message/channel.h"
 #include "ctl/output/console.h"
@@ -160,7 +160,7 @@ static as_ns spec_default(enum as_spec_key key)
     return strtoull(as_spec_rows[key].def, NULL, 10) * AS_SEC;
 }
 
-/* The command line's policy; the keys of a deployment override it (conf/spec_plan.h). */
+/* The command line's policy; the keys of a deployment override it (conf/spec/spec_plan.h). */
 static struct as_plan_policy policy(const struct as_option_set *o)
 {
     as_ns start_timeout = as_option_ns(o, AS_OPT_START_TIMEOUT);

@@ -6,7 +6,7 @@
 #ifndef AS_APP_CONTROLLER_H
 #define AS_APP_CONTROLLER_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 #define AS_CONTROLLER_LISTENERS 4u
 

@@ -1,6 +1,6 @@
 #include "app/controller/deploy_job.h"
 
-#include "conf/spec_diff.h"
+#include "conf/spec/spec_diff.h"
 #include "ctl/state/code_store.h"
 #include "ctl/worker/worker_spec.h"
 #include "edge/admin/control.h"

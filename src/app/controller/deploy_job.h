@@ -9,8 +9,8 @@
 #ifndef AS_APP_DEPLOY_JOB_H
 #define AS_APP_DEPLOY_JOB_H
 
-#include "conf/option.h"
-#include "conf/spec.h"
+#include "conf/option/option.h"
+#include "conf/spec/spec.h"
 #include "ctl/worker/describe.h"
 #include "io/loop/loop.h"
 

@@ -13,8 +13,8 @@
 #define AS_APP_DESIRED_STATE_H
 
 #include "base/log.h"
-#include "conf/declared.h"
-#include "conf/spec.h"
+#include "conf/spec/declared.h"
+#include "conf/spec/spec.h"
 #include "ctl/state/store.h"
 
 /* For texts that the server itself wrote: wider than those for files from outside. */

@@ -6,8 +6,8 @@
 #ifndef AS_APP_INITIAL_STATE_H
 #define AS_APP_INITIAL_STATE_H
 
-#include "conf/option.h"
-#include "conf/spec.h"
+#include "conf/option/option.h"
+#include "conf/spec/spec.h"
 
 #define AS_INITIAL_STATE_APPLICATION "default" /* of a server that `run` started */
 

@@ -1,6 +1,6 @@
 #include "app/controller/reload.h"
 
-#include "conf/spec_row.h"
+#include "conf/spec/spec_row.h"
 #include "io/loop/file_watch.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #ifndef AS_APP_DISPATCHER_H
 #define AS_APP_DISPATCHER_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 #define AS_DISPATCHER_LISTENERS 8u
 

@@ -1,6 +1,6 @@
 #include "app/options/argument.h"
 
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
 #ifndef AS_APP_CONF_H
 #define AS_APP_CONF_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 #include "edge/edge.h"
 #include "io/shm.h"
 #include "link/fleet/fleet.h"

@@ -1,6 +1,6 @@
 #include "app/server/detach.h"
 
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "ctl/output/log_file.h"
 #include "ctl/state/state_dir.h"
 

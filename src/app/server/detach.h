@@ -2,7 +2,7 @@
 #ifndef AS_APP_DETACH_H
 #define AS_APP_DETACH_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 #define AS_DETACHED (-1)
 

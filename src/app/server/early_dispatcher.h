@@ -9,7 +9,7 @@
 #ifndef AS_APP_EARLY_DISPATCHER_H
 #define AS_APP_EARLY_DISPATCHER_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 #include "ctl/supervise/handover.h"
 
 struct as_early_dispatcher {

@@ -3,7 +3,7 @@
 #define AS_APP_PORT_IN_USE_H
 
 #include "base/buf.h"
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 /* Appends who listens on the port: "the server on port 8000 (pid 12, …)", "another program: nginx
  * (pid 7)", "another program". */

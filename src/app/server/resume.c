@@ -4,7 +4,7 @@
 #include "app/client/print.h"
 #include "app/client/server_process.h"
 #include "app/controller/desired_state.h"
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "ctl/supervise/supervisor.h"
 #include "io/loop/clock.h"
 #include "io/process/proc.h"

@@ -7,7 +7,7 @@
 #ifndef AS_APP_RESUME_H
 #define AS_APP_RESUME_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 #include "ctl/message/reexec_state.h"
 #include "ctl/state/runtime_dir.h"
 #include "io/socket/notify.h"

@@ -4,7 +4,7 @@
 #ifndef AS_APP_RUN_H
 #define AS_APP_RUN_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 /* What differs for a server whose desired state does not come from the command line. */
 struct as_run_kind {

@@ -7,7 +7,7 @@
 #ifndef AS_APP_START_H
 #define AS_APP_START_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 /* opts: parsed for AS_SCOPE_START. Returns the exit code. */
 int as_start_main(struct as_option_set *opts);

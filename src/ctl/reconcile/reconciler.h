@@ -13,7 +13,7 @@
 #define AS_CTL_RECONCILER_H
 
 #include "base/log.h"
-#include "conf/declared.h"
+#include "conf/spec/declared.h"
 #include "core/replicas/served.h"
 #include "ctl/message/message.h"
 #include "ctl/state/generations.h"

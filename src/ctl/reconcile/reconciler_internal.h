@@ -15,7 +15,7 @@
 #define AS_CTL_RECONCILER_INTERNAL_H
 
 #include "base/buf.h"
-#include "conf/spec_spawn.h"
+#include "conf/spec/spec_spawn.h"
 #include "ctl/reconcile/reconciler.h"
 
 #define AS_RECONCILER_TOKEN_BYTES 16u

@@ -1,5 +1,5 @@
 /* Carries out what the plans decide (as_plan_ops), by messages. */
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "ctl/message/replica_facts.h"
 #include "ctl/output/output.h"
 #include "ctl/reconcile/reconciler_internal.h"

@@ -1,6 +1,6 @@
 /* The texts of SPAWN and ASK for a replica: what its process is started with, and reconfigured to.
  */
-#include "conf/spec_plan.h"
+#include "conf/spec/spec_plan.h"
 #include "ctl/message/replica_context.h"
 #include "ctl/reconcile/reconciler_internal.h"
 #include "ctl/state/code_store.h"

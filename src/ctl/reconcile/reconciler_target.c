@@ -1,6 +1,6 @@
 /* Which deployments there are: those of the target generation, and those being deleted. */
-#include "conf/spec_diff.h"
-#include "conf/spec_plan.h"
+#include "conf/spec/spec_diff.h"
+#include "conf/spec/spec_plan.h"
 #include "ctl/reconcile/reconciler_internal.h"
 
 struct as_generations *as_reconciler_generations(struct as_reconciler *r)

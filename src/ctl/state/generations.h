@@ -7,7 +7,7 @@
 #ifndef AS_CTL_GENERATIONS_H
 #define AS_CTL_GENERATIONS_H
 
-#include "conf/spec.h"
+#include "conf/spec/spec.h"
 
 /* 0 and a complete spec (as_spec_overlay), which the generations take over; else AS_E…: there is
  * none, which has been logged. */

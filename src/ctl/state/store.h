@@ -32,8 +32,8 @@ struct as_store_scale {
     uint32_t replicas;
 };
 
-/* A model of a deployment: how its worker registers it (conf/declared.h). Generations of earlier
- * versions have none. */
+/* A model of a deployment: how its worker registers it (conf/spec/declared.h). Generations of
+ * earlier versions have none. */
 struct as_store_model {
     struct as_str deployment, name;
     struct as_str frame; /* may be empty */

@@ -14,7 +14,7 @@
 #define AS_CTL_SERVICE_H
 
 #include "base/log.h"
-#include "conf/option.h"
+#include "conf/option/option.h"
 #include "ctl/message/channel.h"
 #include "ctl/output/console.h"
 #include "ctl/supervise/child.h"

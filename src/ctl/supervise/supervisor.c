@@ -1,6 +1,6 @@
 #include "ctl/supervise/supervisor.h"
 
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "ctl/output/journal.h"
 #include "ctl/output/log_file.h"
 #include "ctl/supervise/memory_limit.h"

@@ -21,7 +21,7 @@
 #ifndef AS_CTL_SUPERVISOR_H
 #define AS_CTL_SUPERVISOR_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 #include "ctl/message/reexec_state.h"
 #include "ctl/supervise/handover.h"
 #include "io/socket/notify.h"
@@ -60,7 +60,7 @@ int as_supervisor_signals_restore(int fd);
 void as_supervisor_conf_restore(struct as_supervisor_conf *conf, struct as_reexec_reader *in);
 void as_supervisor_conf_fini(struct as_supervisor_conf *conf);
 
-/* Runs until every process has ended; returns the exit code (conf/exit_code.h). */
+/* Runs until every process has ended; returns the exit code (conf/option/exit_code.h). */
 int as_supervisor_run(const struct as_supervisor_conf *conf);
 
 #endif

@@ -1,6 +1,6 @@
 #include "ctl/worker/describe.h"
 
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "ctl/supervise/memory_limit.h"
 #include "ctl/supervise/process.h"
 

@@ -7,7 +7,7 @@
 #ifndef AS_CTL_DESCRIBE_H
 #define AS_CTL_DESCRIBE_H
 
-#include "conf/declared.h"
+#include "conf/spec/declared.h"
 #include "io/loop/loop.h"
 
 /* For code that is served from a copy (ctl/state/code_store.h). */
@@ -66,8 +66,8 @@ int as_describe_start(struct as_describe_job **ret_d, struct as_loop *loop,
 void as_describe_stop(struct as_describe_job *d); /* kills the child; d may be NULL */
 
 /* Describes the source and waits; the child shares our stderr. signal_fd: a signalfd whose first
- * signal ends the child. Returns 0; an exit code of conf/exit_code.h (the child has said why on
- * stderr, or `err` does); AS_EXIT_CODE_SIGNAL + n after signal n. */
+ * signal ends the child. Returns 0; an exit code of conf/option/exit_code.h (the child has said why
+ * on stderr, or `err` does); AS_EXIT_CODE_SIGNAL + n after signal n. */
 int as_describe_run(struct as_declared *ret_app, const struct as_describe_source *source,
                     int signal_fd, struct as_buf *err);
 

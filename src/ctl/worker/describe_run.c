@@ -1,7 +1,7 @@
 /* Describes an application for a command that waits: until the description is there, or a signal.
  */
-#include "conf/exit_code.h"
-#include "conf/option.h"
+#include "conf/option/exit_code.h"
+#include "conf/option/option.h"
 #include "ctl/worker/describe.h"
 #include "io/loop/sock.h"
 #include "io/process/proc.h"

@@ -1,6 +1,6 @@
 #include "ctl/worker/worker_spec.h"
 
-#include "conf/spec_spawn.h"
+#include "conf/spec/spec_spawn.h"
 #include "ctl/message/message.h"
 #include "ctl/message/spawn.h"
 #include "ctl/state/code_store.h"

@@ -7,7 +7,7 @@
 #ifndef AS_CTL_WORKER_SPEC_H
 #define AS_CTL_WORKER_SPEC_H
 
-#include "conf/spec.h"
+#include "conf/spec/spec.h"
 
 /* Bytes of the text for a deployment's own keys: command or import_path, code, working_dir, env. */
 #define AS_WORKER_SPEC_OWN_MAX 40000u

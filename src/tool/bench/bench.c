@@ -1,6 +1,6 @@
 #include "tool/bench/bench.h"
 
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "tool/bench/bench_report.h"
 #include "tool/bench/load_driver.h"
 #include "tool/call/query.h"

@@ -2,7 +2,7 @@
 #ifndef AS_TOOL_BENCH_H
 #define AS_TOOL_BENCH_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 /* opts: parsed for AS_SCOPE_BENCH, with one argument, the model. Returns the exit code: 0: all
  * calls were ok; 1: some calls failed, were not answered or not sent; otherwise the first call,

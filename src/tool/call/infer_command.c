@@ -1,6 +1,6 @@
 #include "tool/call/infer_command.h"
 
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "io/loop/clock.h"
 #include "tool/call/query.h"
 #include "tool/call/target.h"

@@ -3,7 +3,7 @@
 #ifndef AS_TOOL_INFER_COMMAND_H
 #define AS_TOOL_INFER_COMMAND_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 /* opts: parsed for AS_SCOPE_INFER, with one argument, the model. Returns the exit code: 0: ok; 1:
  * the response cannot be parsed; 2: an input or option is wrong; 66: a file cannot be read;

@@ -8,7 +8,7 @@
 #ifndef AS_TOOL_QUERY_H
 #define AS_TOOL_QUERY_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 #include "tool/call/unary.h"
 #include "tool/tensor/input.h"
 #include "wire/oip/oip.h"

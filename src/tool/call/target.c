@@ -1,6 +1,6 @@
 #include "tool/call/target.h"
 
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "io/socket/connect.h"
 #include "tool/server/which_server.h"
 

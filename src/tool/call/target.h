@@ -6,7 +6,7 @@
 #ifndef AS_TOOL_TARGET_H
 #define AS_TOOL_TARGET_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 
 #define AS_TARGET_HOST_MAX 256u
 

@@ -1,6 +1,6 @@
 #include "tool/server/which_server.h"
 
-#include "conf/exit_code.h"
+#include "conf/option/exit_code.h"
 #include "io/process/resource_holder.h"
 #include "io/process/server_processes.h"
 

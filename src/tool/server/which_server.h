@@ -5,7 +5,7 @@
 #ifndef AS_TOOL_WHICH_SERVER_H
 #define AS_TOOL_WHICH_SERVER_H
 
-#include "conf/option.h"
+#include "conf/option/option.h"
 #include "io/process/runtime.h"
 
 /* Done once, before the command begins. If exactly one running server matches the options, sets

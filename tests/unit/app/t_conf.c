@@ -2,7 +2,7 @@
  * option has a different value here, so that a field with the wrong option is noticed. */
 #include "app/options/conf.h"
 
-#include "conf/spec.h"
+#include "conf/spec/spec.h"
 #include "unit.h"
 
 static struct as_option_set o;

@@ -1,10 +1,10 @@
 /* tests/unit/support/spec_case.h — parses texts as specs and checks their errors, for the tests of
- * conf/spec. */
+ * conf/spec/spec. */
 #ifndef AS_TESTS_SPEC_CASE_H
 #define AS_TESTS_SPEC_CASE_H
 
-#include "conf/option.h"
-#include "conf/spec.h"
+#include "conf/option/option.h"
+#include "conf/spec/spec.h"
 
 #include "unit.h"
 

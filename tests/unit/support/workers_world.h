@@ -1,5 +1,5 @@
 /* A supervisor's table of workers whose dispatcher and controller are the test; /bin/sh is the
- * worker. For tests/unit/ctl. */
+ * worker. For tests/unit/ctl/supervise. */
 #ifndef AS_TEST_WORKERS_WORLD_H
 #define AS_TEST_WORKERS_WORLD_H
 

@@ -1,0 +1,148 @@
+/* conf/spec/spec_check.c — the checks of a deployment file that need more than one key. */
+#include "conf/spec/spec_internal.h"
+
+#define CPUS_MAX 1024 /* CPU_SETSIZE */
+
+static int by_name(const void *x, const void *y)
+{
+    const struct as_spec_object *const *a = x, *const *b = y;
+    int c = strcmp((*a)->v[0].s, (*b)->v[0].s);
+
+    return c ? c : (*a)->line < (*b)->line ? -1 : (*a)->line > (*b)->line;
+}
+
+/* Reports equal names of objects, whose first key is their name. `all` gets sorted. */
+static void refuse_duplicates(struct as_spec_reader *r, struct as_spec_object **all, uint32_t n,
+                              const char *what)
+{
+    if (n > 1)
+        qsort(all, n, sizeof(struct as_spec_object *), by_name);
+    for (uint32_t i = 1; i < n; i++) {
+        const struct as_spec_value *name = &all[i]->v[0];
+
+        if (strcmp(name->s, all[i - 1]->v[0].s) == 0)
+            as_spec_error(r->errors, name->line ? name->line : all[i]->line,
+                          name->line ? name->column : all[i]->column,
+                          "name: '%s' is already the name of the %s in line %u", name->s, what,
+                          all[i - 1]->line);
+    }
+}
+
+/* Names of deployments must differ in the whole file: the dispatcher has no applications. */
+static void check_file(struct as_spec_reader *r, const struct as_spec_object *o)
+{
+    uint32_t n = as_spec_count(o, AS_SPEC_FILE_APPLICATIONS), k = 0;
+    struct as_spec_object **all;
+
+    all = as_xalloc(AS_MAX(n, r->deployments) * sizeof(struct as_spec_object *));
+    for (uint32_t i = 0; i < n; i++) {
+        struct as_spec_object *app = as_spec_object(o, AS_SPEC_FILE_APPLICATIONS, i);
+
+        if (app->v[0].s)
+            all[k++] = app;
+    }
+    refuse_duplicates(r, all, k, "application");
+    k = 0;
+    for (struct as_spec_walk w = {0}; as_spec_next(o, &w);) {
+        if (w.deployment->v[0].s)
+            all[k++] = w.deployment;
+    }
+    refuse_duplicates(r, all, k, "deployment");
+    free(all);
+    as_spec_check_fallbacks(r, o, false);
+}
+
+static void check_application(struct as_spec_reader *r, const struct as_spec_object *o)
+{
+    const struct as_spec_value *path = as_spec_value(o, AS_SPEC_APPLICATION_IMPORT_PATH),
+                               *command = as_spec_value(o, AS_SPEC_APPLICATION_COMMAND),
+                               *code = as_spec_value(o, AS_SPEC_APPLICATION_CODE);
+
+    /* a key with an invalid value counts as given, too */
+    if (path->line && command->line)
+        as_spec_error(
+            r->errors, o->line, o->column,
+            "import_path: command is given, too; an application must have only one of them");
+    else if (!path->line && !command->line)
+        as_spec_error(r->errors, o->line, o->column,
+                      "import_path: is missing; an application must have import_path or command");
+    if (command->line && code->line)
+        as_spec_error(
+            r->errors, code->line, code->column,
+            "code: only works with import_path; the program of a command is never copied");
+}
+
+/* The form of the list was checked already: numbers, '-' and ','. */
+static void check_cpus(struct as_spec_reader *r, const struct as_spec_value *v)
+{
+    const char *p = v->s;
+
+    while (p && *p >= '0' && *p <= '9') {
+        const char *range = p;
+        unsigned long from, to;
+
+        if (!as_str_range(&p, &from, &to) || to >= CPUS_MAX) {
+            as_spec_error(r->errors, v->line, v->column,
+                          "cpu_affinity: '%.*s' is not a range of CPUs", (int)(p - range), range);
+            return;
+        }
+        p += *p == ',';
+    }
+}
+
+/* With both 0 an update could never start. */
+static void check_update(struct as_spec_reader *r, const struct as_spec_object *o)
+{
+    const struct as_spec_value *surge = as_spec_value(o, AS_SPEC_DEPLOYMENT_MAX_SURGE);
+    bool percent;
+
+    if (surge->set && as_spec_amount(o, AS_SPEC_DEPLOYMENT_MAX_SURGE, &percent) == 0 &&
+        as_spec_amount(o, AS_SPEC_DEPLOYMENT_MAX_UNAVAILABLE, &percent) == 0)
+        as_spec_error(r->errors, surge->line, surge->column,
+                      "max_surge: must not be 0 when max_unavailable is 0");
+}
+
+static void check_deployment(struct as_spec_reader *r, const struct as_spec_object *o)
+{
+    const struct as_spec_value *gpus = as_spec_value(o, AS_SPEC_DEPLOYMENT_NUM_GPUS),
+                               *cpus = as_spec_value(o, AS_SPEC_DEPLOYMENT_CPU_AFFINITY),
+                               *num = as_spec_value(o, AS_SPEC_DEPLOYMENT_NUM_CPUS);
+
+    if (gpus->set && gpus->i > 1000 && gpus->i % 1000)
+        as_spec_error(r->errors, gpus->line, gpus->column,
+                      "num_gpus: above 1 it must be a whole number");
+    if (cpus->s && strcmp(cpus->s, "auto") != 0)
+        check_cpus(r, cpus);
+    else if (cpus->s && !num->set)
+        as_spec_error(r->errors, cpus->line, cpus->column,
+                      "cpu_affinity: auto requires num_cpus, the number of CPUs");
+    else if (cpus->s && num->i > 1000 && num->i % 1000)
+        as_spec_error(r->errors, num->line, num->column,
+                      "num_cpus: above 1 it must be a whole number, for cpu_affinity: auto");
+    check_update(r, o);
+}
+
+void as_spec_check(struct as_spec_reader *r, const struct as_spec_object *o)
+{
+    switch (o->level) {
+    case AS_SPEC_LEVEL_FILE:
+        check_file(r, o);
+        break;
+    case AS_SPEC_LEVEL_APPLICATION:
+        check_application(r, o);
+        break;
+    case AS_SPEC_LEVEL_DEPLOYMENT:
+        check_deployment(r, o);
+        break;
+    case AS_SPEC_LEVEL_WARMUP:
+    case AS_SPEC_LEVEL_LOGGING:
+    case AS_SPEC_LEVELS:
+        break;
+    }
+}
+
+void as_spec_check_merged(struct as_spec_reader *r, const struct as_spec_object *file)
+{
+    for (struct as_spec_walk w = {0}; as_spec_next(file, &w);)
+        check_deployment(r, w.deployment);
+}

@@ -1,0 +1,164 @@
+#include "conf/spec/spec_plan.h"
+
+#include "conf/spec/spec_diff.h"
+#include "conf/spec/spec_internal.h"
+#include "wire/frame/frame.h"
+#include "wire/json/json.h"
+
+void as_spec_plan_target(struct as_plan_target *ret_t, const struct as_spec_object *app,
+                         const struct as_spec_object *deployment,
+                         const struct as_plan_policy *server, uint64_t generation)
+{
+    struct as_plan_policy p = *server;
+    int64_t percent = as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_ROLLING_UPDATE) / 10;
+
+    if (as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_MAX_RESTARTS)) {
+        int64_t restarts = as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_MAX_RESTARTS);
+
+        /* the plan counts failures, with the first one; 0 means "never give up" */
+        p.restart.give_up = restarts < 0 ? 0 : (uint32_t)restarts + 1;
+    }
+    p.drain_timeout = as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_TIMEOUT);
+    if (as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_WAIT))
+        p.drain_interval = as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_WAIT);
+    p.roll_percent = (uint32_t)AS_MAX(percent, (int64_t)1);
+    p.has_surge = as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_MAX_SURGE);
+    p.surge.n = as_spec_amount(deployment, AS_SPEC_DEPLOYMENT_MAX_SURGE, &p.surge.percent);
+    p.unavailable.n =
+        as_spec_amount(deployment, AS_SPEC_DEPLOYMENT_MAX_UNAVAILABLE, &p.unavailable.percent);
+    *ret_t = (struct as_plan_target){
+        .generation = generation,
+        .version = as_spec_hash(app, deployment, AS_SPEC_RESTART),
+        .config = as_spec_hash(app, deployment, AS_SPEC_RECONFIGURE),
+        .replicas = (uint32_t)as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_NUM_REPLICAS),
+        .policy = p,
+    };
+}
+
+static void put_options(const struct as_spec_object *deployment, struct as_buf *out)
+{
+    uint32_t first = as_spec_first_key(deployment->level),
+             width = as_spec_key_count(deployment->level);
+
+    as_json_put_member_open(out, "options", '{');
+    for (uint32_t i = 0; i < width; i++) {
+        const struct as_spec_row *row = &as_spec_rows[first + i];
+        const struct as_spec_value *v = &deployment->v[i];
+
+        if (row->cls != AS_SPEC_RECONFIGURE || v->from == AS_SPEC_FROM_DEFAULT ||
+            first + i == AS_SPEC_DEPLOYMENT_USER_CONFIG)
+            continue;
+        as_json_put_key(out, row->key);
+        if (row->type == AS_SPEC_OBJECT)
+            as_spec_json(v->objects[0], false, out);
+        else
+            as_spec_put_value(row, v, out);
+    }
+    as_json_put_close(out, '}');
+}
+
+/* Not among the options, since it is only for the start. */
+static void put_warmup(const struct as_spec_object *deployment, struct as_buf *out)
+{
+    const struct as_spec_value *v = as_spec_value(deployment, AS_SPEC_DEPLOYMENT_WARMUP);
+
+    if (v->from == AS_SPEC_FROM_DEFAULT)
+        return;
+    as_json_put_member_open(out, "warmup_requests", '[');
+    for (uint32_t i = 0; i < v->n; i++)
+        as_spec_json(v->objects[i], false, out);
+    as_json_put_close(out, ']');
+}
+
+static void put_ranks(const struct as_replica_slot_facts *facts, struct as_buf *out)
+{
+    as_json_put_member_u64(out, "rank", facts->rank);
+    as_json_put_member_u64(out, "world_size", facts->world);
+    as_json_put_member_u64(out, "local_rank", facts->rank); /* there is one machine */
+    as_json_put_member_u64(out, "node_rank", 0);
+}
+
+void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_object *deployment,
+                         const char *replica, const struct as_replica_slot_facts *facts,
+                         struct as_buf *out)
+{
+    const char *version = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_VERSION),
+               *config = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_USER_CONFIG);
+
+    as_json_put_open(out, '{');
+    as_json_put_member_text(out, "replica", replica);
+    as_json_put_member_string(out, "deployment",
+                              as_str_of(as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME)));
+    as_json_put_member_string(out, "application",
+                              as_str_of(as_spec_str(app, AS_SPEC_APPLICATION_NAME)));
+    if (version)
+        as_json_put_member_text(out, "version", version);
+    put_ranks(facts, out);
+    if (config) {
+        as_json_put_key(out, "user_config");
+        as_buf_str(out, config); /* JSON already */
+    }
+    put_options(deployment, out);
+    put_warmup(deployment, out);
+    as_json_put_close(out, '}');
+}
+
+static bool is_given(const struct as_spec_object *o, enum as_spec_key key)
+{
+    return as_spec_value(o, key)->from != AS_SPEC_FROM_DEFAULT;
+}
+
+static void set_option(struct as_frame_options *o, enum as_frame_option key, uint64_t value)
+{
+    o->has |= 1u << key;
+    o->value[key] = value;
+}
+
+/* As python/anyserve/runtime/options.py sends them. */
+void as_spec_put_settings(const struct as_spec_object *deployment, bool debugging,
+                          struct as_buf *frames)
+{
+    const char *fallback = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_FALLBACK);
+    bool canary = is_given(deployment, AS_SPEC_DEPLOYMENT_CANARY);
+    struct as_frame_options o = {0};
+    struct as_frame_traffic t = {.fallback = as_str_of(fallback ? fallback : "")};
+    struct as_outq q;
+
+    static_assert(AS_FRAME_SHARE == 100 * 1000, "thousandths of a percent");
+    if (is_given(deployment, AS_SPEC_DEPLOYMENT_REQUEST_TIMEOUT) && !debugging)
+        set_option(&o, AS_FRAME_OPT_REQUEST_TIMEOUT,
+                   as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_REQUEST_TIMEOUT));
+    if (is_given(deployment, AS_SPEC_DEPLOYMENT_IDEMPOTENT))
+        set_option(&o, AS_FRAME_OPT_IDEMPOTENT,
+                   as_spec_value(deployment, AS_SPEC_DEPLOYMENT_IDEMPOTENT)->i != 0);
+    if (is_given(deployment, AS_SPEC_DEPLOYMENT_MAX_QUEUED_REQUESTS)) /* -1 is _QUEUED_ANY */
+        set_option(&o, AS_FRAME_OPT_MAX_QUEUED,
+                   (uint64_t)as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_MAX_QUEUED_REQUESTS));
+    if (canary) {
+        t.flags = AS_FRAME_CANARY;
+        t.canary = (uint32_t)as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_CANARY);
+    }
+    if (is_given(deployment, AS_SPEC_DEPLOYMENT_MIRROR))
+        t.mirror = (uint32_t)as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_MIRROR);
+    as_outq_init(&q);
+    as_frame_put_options(&q, &o);
+    as_frame_put_traffic(&q, &t);
+    as_outq_peek(&q, frames);
+    as_outq_fini(&q);
+}
+
+void as_spec_put_changes(const struct as_spec_object *deployment,
+                         const struct as_replica_slot_facts *facts, bool user_config,
+                         struct as_buf *out)
+{
+    const char *config = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_USER_CONFIG);
+
+    as_json_put_open(out, '{');
+    put_ranks(facts, out);
+    if (user_config) {
+        as_json_put_key(out, "user_config");
+        as_buf_str(out, config ? config : "null");
+    }
+    put_options(deployment, out);
+    as_json_put_close(out, '}');
+}
