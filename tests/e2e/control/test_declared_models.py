@@ -1,14 +1,13 @@
 """What code declares is known before a worker of it has ever come: to the first dispatcher, and to each later one."""
 
 import signal
-import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import numpy as np
 import pytest
 
-from support import oip, paths, procs, wait
+from support import oip, paths, ports, procs, wait
 from support.deployments import api, healthy, put
 
 pytestmark = pytest.mark.core
@@ -32,8 +31,7 @@ def of(*applications):
 
 def begin(serve, *args, **kwargs):
     """A server whose controller has begun; no replica of it needs to come up."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = ports.free()
     server = serve(*args, "--port", port, wait_ready=False, **kwargs)
     server.host, server.port, server.address = "127.0.0.1", port, f"127.0.0.1:{port}"
     server.log.wait("event=controller_ready")
@@ -42,19 +40,6 @@ def begin(serve, *args, **kwargs):
 
 
 OTHER = {"name": "extra", "import_path": "echo:app", "working_dir": str(paths.APPS)}
-
-
-def new_dispatcher(server):
-    old = server.dispatcher
-    procs.kill(old)
-
-    def is_new():
-        try:
-            return server.dispatcher not in (None, old)
-        except OSError:
-            return False
-
-    wait.until(is_new, server.log.text)
 
 
 def metadata(client, model="adds"):
@@ -98,7 +83,7 @@ def test_no_worker_has_ever_come_and_dispatcher_and_controller_die(serve, hold, 
     procs.kill(controller)
     wait.until(lambda: server.controller not in (None, controller), server.log.text)
     procs.kill(server.controller, signal.SIGSTOP)  # it says nothing
-    new_dispatcher(server)
+    server.replace_dispatcher()
     client = connect(server)
     check_declared(client)
     assert metadata(client) == before
@@ -122,12 +107,12 @@ def test_a_deploy_is_known_before_its_first_worker(start, hold, connect):
     wait.until(lambda: is_starting(server), server.status)
     check_declared(client)
     assert client.call("ServerReady").ready
-    new_dispatcher(server)
+    server.replace_dispatcher()
     check_declared(connect(server))
     put(server, of(OTHER))
     client = connect(server)
     wait.until(lambda: code_of(client) == grpc.StatusCode.NOT_FOUND, server.status)
-    new_dispatcher(server)
+    server.replace_dispatcher()
     client = connect(server)
     wait.until(lambda: code_of(client) == grpc.StatusCode.NOT_FOUND, server.status)
     hold.unlink()
@@ -152,7 +137,7 @@ def test_another_deploy_before_a_worker_came_replaces_it(start, hold, connect):
     check_declared(client, 3)
     assert code_of(client, "more") == grpc.StatusCode.NOT_FOUND
     assert client.call("ServerReady").ready
-    new_dispatcher(server)
+    server.replace_dispatcher()
     check_declared(connect(server), 3)
     hold.unlink()
     healthy(server, "held", 1)
@@ -188,7 +173,7 @@ def test_what_a_worker_registered_counts_more_than_a_deploy(start, hold, connect
     client = connect(server)
     assert metadata(client).inputs[0].shape == [1]
     assert code_of(client, "more") == grpc.StatusCode.NOT_FOUND
-    new_dispatcher(server)
+    server.replace_dispatcher()
     client = connect(server)
     wait.until(lambda: metadata(client).inputs[0].shape == [1], server.status)
     assert client.infer("adds", {"x": np.array([4])})["y"] == 5
@@ -201,7 +186,7 @@ def test_what_a_worker_registered_counts_more_than_a_deploy(start, hold, connect
     for pid in server.worker_pids():
         procs.kill(pid)
     procs.kill(server.controller, signal.SIGSTOP)
-    new_dispatcher(server)
+    server.replace_dispatcher()
     client = connect(server)
     assert metadata(client).inputs[0].shape == [1]
     assert code_of(client, "more") == grpc.StatusCode.NOT_FOUND

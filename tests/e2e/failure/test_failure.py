@@ -253,15 +253,6 @@ class Knocking:
         self._thread.join()
 
 
-def new_dispatcher(server, old):
-    def look():
-        try:
-            return server.dispatcher not in (0, old)
-        except (OSError, IndexError, ValueError):
-            return False  # the question went to the dead one
-    wait.until(look, "a new dispatcher")
-
-
 def test_dispatcher_killed(staged, connect):
     server = staged("--workers", "2")
     before, old = server.workers(), server.dispatcher
@@ -271,7 +262,7 @@ def test_dispatcher_killed(staged, connect):
         with oip.Client(server.address) as client:  # comes while nobody listens, or nobody is registered yet
             answer = client.call("ModelInfer", oip.infer_request("fast", {"x": np.ones(1)}), wait_for_ready=True)
         assert oip.Answer(answer)["y"] == 2
-        new_dispatcher(server, old)
+        server.wait_new_dispatcher(old)
         seen = knocking.count
         wait.until(lambda: knocking.count > seen + 20, "more connections")
     assert not knocking.refused
@@ -290,7 +281,7 @@ def test_dispatcher_killed_with_a_request_in_hand(staged, stage, connect, app, m
     procs.kill(old)
     assert call.exception().code() == grpc.StatusCode.UNAVAILABLE
     assert scene.last_word() == "cancelled"
-    new_dispatcher(server, old)
+    server.wait_new_dispatcher(old)
     server.wait_all_ready()
     assert server.workers() == before
     assert connect(server).infer("fast", {"x": np.ones(1)}).outputs
@@ -305,7 +296,7 @@ def test_dispatcher_killed_under_load(staged):
             load.wait_more(50)
             old = server.dispatcher
             procs.kill(old)
-            new_dispatcher(server, old)
+            server.wait_new_dispatcher(old)
         load.wait_more(50)
     assert set(load.outcomes) <= {"OK", "UNAVAILABLE"}, (load.outcomes, load.errors[-1])
     server.wait_all_ready()
@@ -320,7 +311,7 @@ def test_dispatcher_told_to_end(staged):
     with Knocking(server) as knocking, Load(server.address, add_one("fast"), threads=4) as load:
         load.wait_more(50)
         procs.kill(old, signal.SIGTERM)
-        new_dispatcher(server, old)
+        server.wait_new_dispatcher(old)
         load.wait_more(50)
     assert set(load.outcomes) <= {"OK", "UNAVAILABLE"}, (load.outcomes, load.errors[-1])
     assert not knocking.refused
@@ -333,7 +324,7 @@ def test_all_of_them_killed(staged, connect):
     old = server.dispatcher
     for pid in (*server.workers().values(), old):
         procs.kill(pid)
-    new_dispatcher(server, old)
+    server.wait_new_dispatcher(old)
     server.wait_all_ready()
     assert connect(server).infer("fast", {"x": np.ones(1)})["y"] == 2
     server.note_fds()

@@ -27,20 +27,6 @@ def held(serve, tmp_path):
     return start
 
 
-def new_dispatcher(server):
-    """Kills the dispatcher, and waits until another one answers."""
-    old = server.dispatcher
-    procs.kill(old)
-
-    def is_new():
-        try:
-            return server.dispatcher not in (None, old)
-        except OSError:
-            return False
-
-    wait.until(is_new, server.log.text)
-
-
 def lose_all(server):
     """Afterwards there is no worker, and none comes before server.hold is removed."""
     server.hold.touch()
@@ -62,7 +48,7 @@ def test_a_dispatcher_without_a_replica_and_a_controller(held, connect):
     before = metadata(connect(server))
     procs.kill(server.controller, signal.SIGSTOP)  # it starts nothing, and says nothing
     lose_all(server)
-    new_dispatcher(server)
+    server.replace_dispatcher()
     client = connect(server)
     assert metadata(client) == before
     assert list(metadata(client, "any").versions) == ["7"]
@@ -84,7 +70,7 @@ def test_a_dispatcher_without_a_replica_and_a_controller(held, connect):
 def test_a_deadline_and_the_metrics_while_there_is_none(held, connect):
     server = held()
     lose_all(server)
-    new_dispatcher(server)
+    server.replace_dispatcher()
     error = connect(server).refused("adds", {"x": np.array([4])}, timeout=0.2)
     assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     (model,) = [m for m in server.status()["models"] if m["name"] == "adds"]
@@ -97,7 +83,7 @@ def test_the_next_one_knows_it_too(held, connect):
     server = held()
     lose_all(server)
     for _ in range(3):
-        new_dispatcher(server)
+        server.replace_dispatcher()
         assert not ready(connect(server))
         assert len(metadata(connect(server)).inputs) == 1
     server.hold.unlink()
@@ -109,7 +95,7 @@ def test_a_replica_that_declares_otherwise_counts_more(held, connect):
     server = held()
     lose_all(server)
     server.shape.write_text("2")
-    new_dispatcher(server)
+    server.replace_dispatcher()
     assert metadata(connect(server)).inputs[0].shape == [1]
     server.hold.unlink()
     server.expect_error("event=record_differs .*reason=\"the model is served with other inputs\"")
@@ -117,7 +103,7 @@ def test_a_replica_that_declares_otherwise_counts_more(held, connect):
     client = connect(server)
     assert metadata(client).inputs[0].shape == [2]
     assert list(client.infer("adds", {"x": np.array([4, 5])})["y"]) == [5, 6]
-    new_dispatcher(server)
+    server.replace_dispatcher()
     server.wait_all_ready()
     assert metadata(connect(server)).inputs[0].shape == [2]
 
@@ -132,7 +118,7 @@ def test_an_upgrade_carries_them(held, connect):
         assert server.dispatcher != former
         assert len(metadata(connect(server)).inputs) == 1
         assert not ready(connect(server))
-    new_dispatcher(server)
+    server.replace_dispatcher()
     assert len(metadata(connect(server)).inputs) == 1
     server.hold.unlink()
     server.wait_all_ready()
@@ -153,14 +139,14 @@ def test_a_deployment_that_is_removed_is_forgotten(serve, tmp_path, connect):
     put(server, both)
     healthy(server)
     healthy(server, "side", 1, "extra")
-    new_dispatcher(server)
+    server.replace_dispatcher()
     server.wait_all_ready()
     assert metadata(connect(server), "side").name == "side"
     (last,) = [p["pid"] for p in server.status()["processes"] if p["deployment"] == "side"]
     procs.kill(last, signal.SIGSTOP)  # it drains until it goes on
     put(server, {"applications": both["applications"][:1]})
     wait.until(lambda: refused_code(connect(server), "side") == grpc.StatusCode.NOT_FOUND, server.status)
-    new_dispatcher(server)
+    server.replace_dispatcher()
     client = connect(server)
     assert metadata(client, "main").name == "main"
     assert refused_code(client, "side") == grpc.StatusCode.NOT_FOUND

@@ -164,6 +164,21 @@ class Server:
     def dispatcher(self):
         return self.status()["server"]["pid"]
 
+    def wait_new_dispatcher(self, old):
+        """Until another process than `old` answers as the dispatcher."""
+        def is_new():
+            try:
+                return self.dispatcher not in (0, None, old)
+            except (OSError, IndexError, ValueError):
+                return False  # the question went to the dead one
+        wait.until(is_new, self.log.text)
+
+    def replace_dispatcher(self):
+        """Kills it, and waits until another one answers."""
+        old = self.dispatcher
+        procs.kill(old)
+        self.wait_new_dispatcher(old)
+
     @property
     def controller(self):
         """None while there is none."""
