@@ -39,7 +39,8 @@
       "a request like this one has ended a worker, and no worker was free to run it alone", 14,    \
       503, true)                                                                                   \
     X(EUNTAKEN, "the response was dropped: too many responses wait to be read by their clients",   \
-      8, 503, false)
+      8, 503, false)                                                                               \
+    X(ESTALE, "it was changed meanwhile", 9, 412, false)
 
 enum as_err {
     AS_OK = 0,

@@ -104,8 +104,14 @@ enum as_option_type {
       "largest code of an application that can be copied when it is deployed")                     \
     X(MAX_CODE_FILES, "max-code-files", INT, 0, 10000000, "20000", "", RC, "Deployment",           \
       "most files and folders of that code")                                                       \
+    X(MAX_PICKLE_BYTES, "max-pickle-bytes", SIZE, 1024, 2147483647, "256M", "", RC, "Deployment",  \
+      "largest pickled code that `serve.run` may upload")                                          \
+    X(MAX_UNUSED_PICKLES, "max-unused-pickles", INT, 1, 10000, "16", "", RC, "Deployment",         \
+      "uploads that no deployment uses yet; a further one removes the oldest")                     \
     X(UPGRADE_CHECK_TIMEOUT, "upgrade-check-timeout", DURATION, 100 * AS_MS, 3600 * AS_SEC, "30s", \
       "", R, "Deployment", "time in which the new program must say whether it can take over")      \
+    X(END_WITH, "end-with", INT, 0, 2147483647, "off", "off", R, "Deployment",                     \
+      "end when the process that has started the server, with this pid, has ended")                \
     X(DETACH, "detach", BOOL, 0, 1, "off", "", START | AS_SCOPE_BASIC, "Deployment",               \
       "return when the server is ready; it continues in the background")                           \
     X(LOG_FILE_SIZE, "log-file-size", SIZE, 65536, (int64_t)256 << 20, "16M", "", START,           \
@@ -124,6 +130,8 @@ enum as_option_type {
       "Workers", "interpreter; default: this script's, that of $VIRTUAL_ENV, or python3")          \
     X(RELOAD, "reload", BOOL, 0, 1, "off", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,         \
       "Workers", "replace the replicas when a file of the application changes")                    \
+    X(AS_RAY, "as-ray", BOOL, 0, 1, "off", "", RUN, "Workers",                                     \
+      "in the application, `import ray` means AnyServe: docs/guide/as-ray.md")                     \
     X(DEBUG, "debug", BOOL, 0, 1, "off", "", RUN | AS_SCOPE_DISPATCHER | AS_SCOPE_BASIC,           \
       "Workers", "one replica that uses this terminal, for breakpoint(); without timeouts")        \
     X(DEBUG_ERRORS, "debug-errors", BOOL, 0, 1, "off", "", RDB | AS_SCOPE_CONTROLLER, "Workers",   \
@@ -189,6 +197,12 @@ enum as_option_type {
       "responses of one stream that a worker may send before its client reads them")               \
     X(STREAM_CREDIT_BYTES, "stream-credit-bytes", SIZE, 1, 1 << 30, "256K", "", RD, "Queues",      \
       "bytes of those responses; the last response may exceed it")                                 \
+    X(CALL_CREDIT, "call-credit", INT, 1, 65536, "1024", "", RD, "Queues",                         \
+      "calls of handles that one request may have open at once; more wait in its process")         \
+    X(CALL_CREDIT_BYTES, "call-credit-bytes", SIZE, 1, 1 << 30, "64M", "", RD, "Queues",           \
+      "bytes of those calls; the last call may exceed it")                                         \
+    X(MAX_REPORT_BYTES, "max-report-bytes", SIZE, 0, 256 << 10, "256K", "", RD, "Queues",          \
+      "size of one report of a replica (its metrics, its models); a larger one is ignored")        \
     X(STREAM_INPUTS, "stream-inputs", INT, 1, 65536, "16", "", RC, "Queues",                       \
       "messages of one stream that may wait in a worker for a handler that takes a stream")        \
     X(STREAM_INPUT_BYTES, "stream-input-bytes", SIZE, 1, 1 << 30, "1M", "", RC, "Queues",          \
@@ -245,6 +259,9 @@ enum as_option_type {
       RDB | AS_SCOPE_IB, "Limits", "largest gRPC message")                                         \
     X(MAX_HTTP_BODY_BYTES, "max-http-body-bytes", SIZE, 1, 2147483647, "64M", "", RDB, "Limits",   \
       "largest body of a plain HTTP request, before it is decompressed")                           \
+    X(INGRESS_BUFFER, "ingress-buffer", SIZE, 0, 65536, "64K", "", RD, "Limits",                   \
+      "body of a request to an application that is collected before it waits for a replica; what " \
+      "a larger one has more is passed on as it comes")                                            \
     X(MAX_INFLATED_BYTES, "max-inflated-bytes", SIZE, 1, 2147483647, "64M", "", RD, "Limits",      \
       "largest message or body after decompression")                                               \
     X(MAX_CONNECTIONS, "max-connections", INT, 0, 1000000, "0", "", RDB, "Limits",                 \
@@ -305,6 +322,14 @@ enum as_option_type {
       "a connection that is silent for this time is sent a ping")                                  \
     X(KEEPALIVE_TIMEOUT, "keepalive-timeout", DURATION, AS_MS, 3600 * AS_SEC, "20s", "", RD,       \
       "Clients", "a connection that is still silent this time after the ping is closed")           \
+    X(WEBSOCKET_MAX_MESSAGE, "websocket-max-message", SIZE, 1, 1 << 30, "16M", "", RD, "Clients",  \
+      "bytes of one message of a websocket from a client; a larger one ends it with code 1009")    \
+    X(WEBSOCKET_MAX_FRAGMENTS, "websocket-max-fragments", INT, 1, 1 << 30, "65536", "", RD,        \
+      "Clients", "frames of one message of a websocket; more end it with code 1009")               \
+    X(WEBSOCKET_PING_INTERVAL, "websocket-ping-interval", DURATION, 0, 86400 * AS_SEC, "20s",      \
+      "off", RD, "Clients", "a client of a websocket that is silent for this time is sent a ping") \
+    X(WEBSOCKET_PING_TIMEOUT, "websocket-ping-timeout", DURATION, AS_MS, 3600 * AS_SEC, "20s", "", \
+      RD, "Clients", "time in which it must answer a ping or a close")                             \
     X(RESPONSE_COMPRESSION, "response-compression", ENUM, 0, 0, "match", "off|match|always", RD,   \
       "Clients", "responses to compress; match: responses to compressed requests")                 \
     X(MIN_COMPRESS_BYTES, "min-compress-bytes", SIZE, 0, 2147483647, "1K", "", RD, "Clients",      \

@@ -22,6 +22,7 @@ void as_declared_fini(struct as_declared *app)
         free(app->files[i]);
     free(app->files);
     free(app->call);
+    free(app->args);
     *app = (struct as_declared){0};
 }
 
@@ -98,6 +99,16 @@ static int set_code(struct as_declared *app, struct as_str value, struct as_buf 
     return 0;
 }
 
+static int set_args(struct as_declared *app, struct as_str json, struct as_buf *err)
+{
+    if (json.n > (size_t)as_spec_rows[AS_SPEC_APPLICATION_ARGS].max || json.n < 2 ||
+        json.p[0] != '{' || memchr(json.p, 0, json.n))
+        return refuse(err, "arguments that are no JSON object:", json);
+    free(app->args);
+    app->args = as_str_dup(json);
+    return 0;
+}
+
 static int add_file(struct as_declared *app, struct as_str path, struct as_buf *err)
 {
     if (!path.n || path.p[0] != '/' || memchr(path.p, 0, path.n))
@@ -150,6 +161,8 @@ static int add_note(struct as_declared *app, struct as_str line, struct as_buf *
         return set_code(app, (struct as_str){tab + 1, (size_t)(end - tab - 1)}, err);
     if (as_str_eq(key, AS_STR("@register")))
         return set_registration(app, (struct as_str){tab + 1, (size_t)(end - tab - 1)}, err);
+    if (as_str_eq(key, AS_STR("@args")))
+        return set_args(app, (struct as_str){tab + 1, (size_t)(end - tab - 1)}, err);
     if (as_str_eq(key, AS_STR("@call"))) {
         free(app->call);
         app->call = as_str_dup((struct as_str){tab + 1, (size_t)(end - tab - 1)});
@@ -207,6 +220,8 @@ static void write_registration(const struct as_declared_deployment *d,
 
 void as_declared_write_deployments(const struct as_declared *app, struct as_buf *b)
 {
+    if (app->args)
+        as_buf_printf(b, "@args\t%s\n", app->args);
     for (uint32_t i = 0; i < app->n; i++) {
         const struct as_declared_deployment *d = &app->deployments[i];
 
@@ -259,6 +274,20 @@ void as_declared_copy_models(struct as_declared *app, const struct as_declared_d
     for (uint32_t i = 0; i < from->n_models; i++)
         as_declared_add_model(app, as_str_of(from->name), as_str_of(from->models[i].name),
                               as_buf_slice(&from->models[i].frame));
+}
+
+void as_declared_copy_models_of(struct as_declared *app, struct as_str application,
+                                const struct as_declared *from)
+{
+    for (uint32_t i = 0; i < from->n; i++) {
+        const struct as_declared_deployment *d = &from->deployments[i];
+        struct as_id id;
+
+        as_id_make(&id, application, as_str_of(d->name));
+        for (uint32_t k = 0; k < d->n_models; k++)
+            as_declared_add_model(app, id.s, as_str_of(d->models[k].name),
+                                  as_buf_slice(&d->models[k].frame));
+    }
 }
 
 void as_declared_copy_all_models(struct as_declared *app, const struct as_declared *from)

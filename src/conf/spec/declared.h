@@ -8,7 +8,9 @@
  *
  *     @files  the files that it was loaded from, if they are beside the application's file
  *     @code   the copy that was made of it, as the key `code` of a deployment file names it
- *     @call   a shell command that calls one of the models, without the option for the server
+ *     @args   the arguments, a JSON object, of a function that built the application
+ *     @call   a shell command that calls one of the models, without the option for the server;
+ *             empty: handles call it
  *     @register  a deployment, a model of it, and how a worker registers that (the frame REGISTER,
  *             docs/protocol/link.md) in base64; behind the deployment's line. A model without one
  *             is known from its workers only.
@@ -43,7 +45,8 @@ struct as_declared {
     char *code;   /* the copy that it is served from; NULL: none was made */
     char **files; /* absolute paths */
     uint32_t n_files;
-    char *call; /* or NULL */
+    char *call; /* "": handles call it; or NULL */
+    char *args; /* the key `args`; or NULL */
 };
 
 /* Parses a description; pure. Lines of the user's module are passed to `other` (may be NULL). 0;
@@ -56,7 +59,7 @@ void as_declared_write(const struct as_declared *app, struct as_buf *b);
 void as_declared_write_deployments(const struct as_declared *app, struct as_buf *b);
 void as_declared_fini(struct as_declared *app);
 
-/* --- models of deployments, whatever their application --- */
+/* --- models of deployments; the controller has ids (base/id.h) for names --- */
 
 /* NULL: there is none of that name. */
 struct as_declared_deployment *as_declared_find(const struct as_declared *app, struct as_str name);
@@ -65,6 +68,9 @@ void as_declared_add_model(struct as_declared *app, struct as_str deployment, st
                            struct as_str frame);
 /* Adds the models of one deployment, or of all, as they are in another description. */
 void as_declared_copy_models(struct as_declared *app, const struct as_declared_deployment *from);
+/* The same with the ids of the deployments in place of their names. */
+void as_declared_copy_models_of(struct as_declared *app, struct as_str application,
+                                const struct as_declared *from);
 void as_declared_copy_all_models(struct as_declared *app, const struct as_declared *from);
 
 #endif

@@ -84,6 +84,8 @@ struct as_spec_object *as_spec_read_object(struct as_spec_reader *r, enum as_spe
         as_buf_fini(&b);
         return NULL;
     }
+    if (level == AS_SPEC_LEVEL_APPLICATION)
+        as_spec_unfold_runtime_env(r, (struct as_spec_node *)(uintptr_t)n); /* of our tree */
     o = as_spec_new_object(r->arena, level);
     o->line = n->line;
     o->column = n->column;
@@ -128,8 +130,40 @@ void as_spec_free(struct as_spec *s)
     free(s);
 }
 
-int as_spec_parse(struct as_spec **ret_s, const struct as_spec_limits *l, const char *name,
-                  struct as_str text, struct as_buf *err)
+/* The file around one application. */
+static struct as_spec_object *
+read_application(struct as_spec_reader *r, struct as_spec_node *root, const char *application)
+{
+    struct as_spec_object *file = as_spec_new_object(r->arena, AS_SPEC_LEVEL_FILE),
+                          *app = as_spec_read_object(r, AS_SPEC_LEVEL_APPLICATION, root);
+    struct as_spec_value *list =
+        &file->v[AS_SPEC_FILE_APPLICATIONS - as_spec_first_key(file->level)];
+    struct as_str name = as_str_of(application);
+
+    if (!app)
+        return NULL;
+    if (!app->v[0].line) {
+        app->v[0].s = as_spec_dup(r->arena, name);
+        app->v[0].from = AS_SPEC_FROM_FILE;
+        if (!name.n || name.n > AS_ID_APPLICATION_MAX ||
+            !as_spec_matches(&as_spec_rows[AS_SPEC_APPLICATION_NAME], name))
+            as_spec_error(r->errors, 0, 0,
+                          "the application's name must be 1 to %u letters, digits, '.', '_', '-'",
+                          AS_ID_APPLICATION_MAX);
+    } else if (app->v[0].s && !as_str_eq(as_str_of(app->v[0].s), name)) {
+        as_spec_error(r->errors, app->v[0].line, app->v[0].column,
+                      "name: is '%s', but the request is for '%s'", app->v[0].s, application);
+    }
+    *list = (struct as_spec_value){.set = true, .from = AS_SPEC_FROM_FILE, .n = 1};
+    list->objects = as_spec_alloc(r->arena, sizeof(struct as_spec_object *));
+    list->objects[0] = app;
+    as_spec_check(r, file);
+    return file;
+}
+
+/* application: NULL for a whole file. */
+static int parse_text(struct as_spec **ret_s, const struct as_spec_limits *l, const char *name,
+                      const char *application, struct as_str text, struct as_buf *err)
 {
     struct as_spec *s = new_spec(name);
     struct as_spec_errors e = {.out = err, .name = s->name, .max = l->errors};
@@ -143,13 +177,27 @@ int as_spec_parse(struct as_spec **ret_s, const struct as_spec_limits *l, const 
     else
         root = as_spec_tree(&s->arena, text, l->depth, &e);
     if (root)
-        s->file = as_spec_read_object(&r, AS_SPEC_LEVEL_FILE, root);
+        s->file = application ? read_application(&r, root, application)
+                              : as_spec_read_object(&r, AS_SPEC_LEVEL_FILE, root);
     rc = as_spec_errors_end(&e);
     if (rc == 0)
         *ret_s = s;
     else
         as_spec_free(s);
     return rc;
+}
+
+int as_spec_parse(struct as_spec **ret_s, const struct as_spec_limits *l, const char *name,
+                  struct as_str text, struct as_buf *err)
+{
+    return parse_text(ret_s, l, name, NULL, text, err);
+}
+
+int as_spec_parse_application(struct as_spec **ret_s, const struct as_spec_limits *l,
+                              const char *name, const char *application, struct as_str text,
+                              struct as_buf *err)
+{
+    return parse_text(ret_s, l, name, application, text, err);
 }
 
 int as_spec_load(struct as_spec **ret_s, const struct as_spec_limits *l, const char *path,
@@ -267,6 +315,25 @@ struct as_spec_object *as_spec_object(const struct as_spec_object *o, enum as_sp
     return v->objects[i];
 }
 
+void as_spec_put_object(struct as_spec *s, enum as_spec_key list, struct as_spec_object *o)
+{
+    struct as_spec_value *v = &s->file->v[list - as_spec_first_key(s->file->level)];
+    struct as_spec_object **all;
+    uint32_t i = 0;
+
+    AS_ASSERT(as_spec_rows[list].type == AS_SPEC_OBJECTS);
+    while (i < v->n && strcmp(v->objects[i]->v[0].s, o->v[0].s) != 0)
+        i++;
+    if (i == v->n) {
+        all = as_spec_alloc(&s->arena, (v->n + 1) * sizeof(struct as_spec_object *));
+        if (v->n)
+            memcpy(all, v->objects, v->n * sizeof(struct as_spec_object *));
+        v->objects = all;
+        v->n++;
+    }
+    v->objects[i] = o;
+}
+
 void as_spec_remove_object(struct as_spec_object *o, enum as_spec_key id, uint32_t i)
 {
     struct as_spec_value *v = &o->v[id - as_spec_first_key(o->level)];
@@ -302,17 +369,35 @@ bool as_spec_next(const struct as_spec_object *file, struct as_spec_walk *w)
     return true;
 }
 
-bool as_spec_find_deployment(const struct as_spec_object *file, struct as_str name,
+bool as_spec_find_deployment(const struct as_spec_object *file, struct as_str id,
                              struct as_spec_walk *ret_w)
 {
+    bool any = !as_id_is_full(id);
+
     *ret_w = (struct as_spec_walk){0};
     while (as_spec_next(file, ret_w)) {
-        const char *own = ret_w->deployment->v[0].s;
+        const char *app = ret_w->app->v[0].s, *own = ret_w->deployment->v[0].s;
 
-        if (own && as_str_eq(as_str_of(own), name))
+        if (own && as_str_eq(as_str_of(own), as_id_name(id)) &&
+            (any || (app && as_str_eq(as_str_of(app), as_id_application(id)))))
             return true;
     }
     return false;
+}
+
+struct as_str as_spec_id(const struct as_spec_object *app, const struct as_spec_object *deployment,
+                         struct as_id *id)
+{
+    return as_id_make(id, as_str_of(app->v[0].s), as_str_of(deployment->v[0].s));
+}
+
+struct as_str as_spec_plain_id(const struct as_spec_object *file, struct as_str id)
+{
+    uint32_t n = 0;
+
+    for (struct as_spec_walk w = {0}; as_spec_next(file, &w);)
+        n += as_str_eq(as_str_of(w.deployment->v[0].s), as_id_name(id));
+    return n == 1 ? as_id_name(id) : id;
 }
 
 /* --- values of an application and a deployment together --- */

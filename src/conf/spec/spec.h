@@ -68,6 +68,11 @@ void as_spec_limits_from_options(struct as_spec_limits *ret_l, const struct as_o
  * is copied. */
 int as_spec_parse(struct as_spec **ret_s, const struct as_spec_limits *l, const char *name,
                   struct as_str text, struct as_buf *err);
+/* The same for a text that is one application: a spec with it alone. Its name is `application`,
+ * which the text need not have; another name in it is an error. */
+int as_spec_parse_application(struct as_spec **ret_s, const struct as_spec_limits *l,
+                              const char *name, const char *application, struct as_str text,
+                              struct as_buf *err);
 /* Reads and parses a file; "-" is stdin. Also AS_ENOTFOUND, AS_EDENIED, AS_EIO, with a line in
  * `err`. */
 int as_spec_load(struct as_spec **ret_s, const struct as_spec_limits *l, const char *path,
@@ -94,6 +99,9 @@ int as_spec_new_from_code(struct as_spec **ret_s, const struct as_spec_limits *l
 /* Sets an INT of `o` as if the file had this value. 0; AS_EINVALID: out of bounds. */
 int as_spec_set_int(struct as_spec_object *o, enum as_spec_key id, int64_t value);
 
+/* Puts an object that another spec owns, and which must live as long as `s` is used, into a list of
+ * the file: in place of the one with its name, else at the end. */
+void as_spec_put_object(struct as_spec *s, enum as_spec_key list, struct as_spec_object *o);
 /* Removes the i-th of OBJECTS from its list. */
 void as_spec_remove_object(struct as_spec_object *o, enum as_spec_key id, uint32_t i);
 
@@ -124,9 +132,16 @@ struct as_spec_walk {
     uint32_t next_app, next; /* private */
 };
 bool as_spec_next(const struct as_spec_object *file, struct as_spec_walk *w);
-/* The first deployment with this name, in any application. False: there is none. */
-bool as_spec_find_deployment(const struct as_spec_object *file, struct as_str name,
+/* The deployment with this id (base/id.h). A name alone, as earlier versions have stored it, is
+ * that of the first one in any application. False: there is none. */
+bool as_spec_find_deployment(const struct as_spec_object *file, struct as_str id,
                              struct as_spec_walk *ret_w);
+/* The id of a deployment of `app`, in *id. */
+struct as_str as_spec_id(const struct as_spec_object *app, const struct as_spec_object *deployment,
+                         struct as_id *id);
+/* The id as a text that an earlier version reads, too: the name alone, if no other deployment of
+ * the file has it. Part of `id`. */
+struct as_str as_spec_plain_id(const struct as_spec_object *file, struct as_str id);
 
 /* --- values of a deployment that its application may set, too --- */
 

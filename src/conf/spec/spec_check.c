@@ -28,27 +28,49 @@ static void refuse_duplicates(struct as_spec_reader *r, struct as_spec_object **
     }
 }
 
-/* Names of deployments must differ in the whole file: the dispatcher has no applications. */
+static void check_names(struct as_spec_reader *r, const struct as_spec_object *o,
+                        enum as_spec_key list, const char *what)
+{
+    uint32_t n = as_spec_count(o, list), k = 0;
+    struct as_spec_object **all = as_xalloc((n + 1) * sizeof(struct as_spec_object *));
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct as_spec_object *one = as_spec_object(o, list, i);
+
+        if (one->v[0].s)
+            all[k++] = one;
+    }
+    refuse_duplicates(r, all, k, what);
+    free(all);
+}
+
+/* The text is that of Ray Serve, which programs may know. */
+static void check_prefixes(struct as_spec_reader *r, const struct as_spec_object *file)
+{
+    uint32_t n = as_spec_count(file, AS_SPEC_FILE_APPLICATIONS);
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct as_spec_object *app = as_spec_object(file, AS_SPEC_FILE_APPLICATIONS, i);
+        const struct as_spec_value *prefix = as_spec_value(app, AS_SPEC_APPLICATION_ROUTE_PREFIX);
+
+        for (uint32_t k = 0; prefix->s && k < i; k++) {
+            const struct as_spec_object *other = as_spec_object(file, AS_SPEC_FILE_APPLICATIONS, k);
+            const char *taken = as_spec_str(other, AS_SPEC_APPLICATION_ROUTE_PREFIX);
+
+            if (taken && strcmp(taken, prefix->s) == 0)
+                as_spec_error(
+                    r->errors, prefix->line, prefix->column,
+                    "route_prefix: Prefix %s is being used by application \"%s\". Failed to "
+                    "deploy application \"%s\".",
+                    taken, other->v[0].s ? other->v[0].s : "", app->v[0].s ? app->v[0].s : "");
+        }
+    }
+}
+
 static void check_file(struct as_spec_reader *r, const struct as_spec_object *o)
 {
-    uint32_t n = as_spec_count(o, AS_SPEC_FILE_APPLICATIONS), k = 0;
-    struct as_spec_object **all;
-
-    all = as_xalloc(AS_MAX(n, r->deployments) * sizeof(struct as_spec_object *));
-    for (uint32_t i = 0; i < n; i++) {
-        struct as_spec_object *app = as_spec_object(o, AS_SPEC_FILE_APPLICATIONS, i);
-
-        if (app->v[0].s)
-            all[k++] = app;
-    }
-    refuse_duplicates(r, all, k, "application");
-    k = 0;
-    for (struct as_spec_walk w = {0}; as_spec_next(o, &w);) {
-        if (w.deployment->v[0].s)
-            all[k++] = w.deployment;
-    }
-    refuse_duplicates(r, all, k, "deployment");
-    free(all);
+    check_names(r, o, AS_SPEC_FILE_APPLICATIONS, "application");
+    check_prefixes(r, o);
     as_spec_check_fallbacks(r, o, false);
 }
 
@@ -58,6 +80,7 @@ static void check_application(struct as_spec_reader *r, const struct as_spec_obj
                                *command = as_spec_value(o, AS_SPEC_APPLICATION_COMMAND),
                                *code = as_spec_value(o, AS_SPEC_APPLICATION_CODE);
 
+    check_names(r, o, AS_SPEC_APPLICATION_DEPLOYMENTS, "deployment");
     /* a key with an invalid value counts as given, too */
     if (path->line && command->line)
         as_spec_error(
@@ -93,9 +116,17 @@ static void check_cpus(struct as_spec_reader *r, const struct as_spec_value *v)
 /* With both 0 an update could never start. */
 static void check_update(struct as_spec_reader *r, const struct as_spec_object *o)
 {
-    const struct as_spec_value *surge = as_spec_value(o, AS_SPEC_DEPLOYMENT_MAX_SURGE);
+    const struct as_spec_value *surge = as_spec_value(o, AS_SPEC_DEPLOYMENT_MAX_SURGE),
+                               *restarts = as_spec_value(o, AS_SPEC_DEPLOYMENT_MAX_RESTARTS);
     bool percent;
 
+    if (as_spec_value(o, AS_SPEC_DEPLOYMENT_MAX_SURGE_PERCENT)->set && surge->set)
+        as_spec_error(r->errors, surge->line, surge->column,
+                      "max_surge: max_surge_percent is given, too; only one of them can be");
+    if (as_spec_value(o, AS_SPEC_DEPLOYMENT_MAX_CONSTRUCTOR_RETRIES)->set && restarts->set)
+        as_spec_error(
+            r->errors, restarts->line, restarts->column,
+            "max_restarts: max_constructor_retry_count is given, too; only one of them can be");
     if (surge->set && as_spec_amount(o, AS_SPEC_DEPLOYMENT_MAX_SURGE, &percent) == 0 &&
         as_spec_amount(o, AS_SPEC_DEPLOYMENT_MAX_UNAVAILABLE, &percent) == 0)
         as_spec_error(r->errors, surge->line, surge->column,

@@ -109,8 +109,9 @@ static void diff_deployments(const struct as_spec *s, const struct as_spec *othe
                                    .deployment = name,
                                    .keys = ""};
         struct as_buf keys = {0};
-        bool found = other && as_spec_find_deployment(other->file, as_str_of(name), &old) &&
-                     strcmp(old.app->v[0].s, app) == 0; /* names differ in the whole file */
+        struct as_id id;
+        bool found = other && as_spec_find_deployment(other->file,
+                                                      as_spec_id(w.app, w.deployment, &id), &old);
 
         if (found && !is_new)
             continue;

@@ -38,6 +38,8 @@ void as_spec_check(struct as_spec_reader *r, const struct as_spec_object *o);
 /* The same for all deployments, after the code's values were added. */
 void as_spec_check_merged(struct as_spec_reader *r, const struct as_spec_object *file);
 
+/* Replaces the member `runtime_env` of an application by members env and working_dir. */
+void as_spec_unfold_runtime_env(struct as_spec_reader *r, struct as_spec_node *app);
 /* Checks that no chain of fallbacks is a circle. whole: the deployments of the code were added, so
  * each fallback must exist. */
 void as_spec_check_fallbacks(struct as_spec_reader *r, const struct as_spec_object *file,

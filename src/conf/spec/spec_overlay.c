@@ -107,24 +107,16 @@ static struct as_spec_value *deployments_of(struct as_spec_object *app)
 /* Merges a deployment of the code into the one of that name in the file, or adds it behind the
  * others. */
 static void merge_deployment(struct as_spec *s, struct as_spec_object *app,
-                             struct as_spec_object *code, struct as_spec_reader *r)
+                             struct as_spec_object *code)
 {
     struct as_str name = as_str_of(code->v[0].s);
     struct as_spec_object *own = as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, name);
-    struct as_spec_walk other;
 
     clear_positions(code);
-    if (own) {
+    if (own)
         merge_values(own, code);
-        return;
-    }
-    if (as_spec_find_deployment(s->file, name, &other)) {
-        as_spec_error(r->errors, app->line, app->column,
-                      "import_path: the deployment '%s' of %s already exists in application '%s'",
-                      name.p, as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH), other.app->v[0].s);
-        return;
-    }
-    append_object(&s->arena, deployments_of(app), code, AS_SPEC_FROM_CODE);
+    else
+        append_object(&s->arena, deployments_of(app), code, AS_SPEC_FROM_CODE);
 }
 
 /* An application with a command has a deployment of its own name when the file lists none. */
@@ -139,6 +131,13 @@ static void add_command_deployment(struct as_spec *s, struct as_spec_object *app
     d->v[0].from = AS_SPEC_FROM_CODE;
     d->v[0].s = app->v[0].s;
     append_object(&s->arena, deployments_of(app), d, AS_SPEC_FROM_CODE);
+}
+
+static void set_text(struct as_spec *s, struct as_spec_object *app, enum as_spec_key key,
+                     const char *text)
+{
+    app->v[key - as_spec_first_key(app->level)] = (struct as_spec_value){
+        .set = true, .from = AS_SPEC_FROM_CODE, .s = as_spec_dup(&s->arena, as_str_of(text))};
 }
 
 int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct as_declared *code,
@@ -162,13 +161,10 @@ int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct 
         if (!known)
             report_unknown(&r, app, d, code);
     }
-    if (code->code) {
-        struct as_spec_value *v = &app->v[AS_SPEC_APPLICATION_CODE - as_spec_first_key(app->level)];
-
-        *v = (struct as_spec_value){.set = true,
-                                    .from = AS_SPEC_FROM_CODE,
-                                    .s = as_spec_dup(&s->arena, as_str_of(code->code))};
-    }
+    if (code->code)
+        set_text(s, app, AS_SPEC_APPLICATION_CODE, code->code);
+    if (code->args && !as_spec_is_set(app, AS_SPEC_APPLICATION_ARGS))
+        set_text(s, app, AS_SPEC_APPLICATION_ARGS, code->args);
     /* errors from here on are in the code: name that instead of the file */
     e.name = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH);
     for (uint32_t k = 0; k < code->n; k++) {
@@ -176,14 +172,27 @@ int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct 
         struct as_spec_object *d = read_declared(&r, &code->deployments[k]);
 
         if (d && e.n == before)
-            merge_deployment(s, app, d, &r);
+            merge_deployment(s, app, d);
     }
     return as_spec_errors_end(&e);
+}
+
+/* An application of anyserve.serve that a command line names has all paths, as one of serve.run. */
+static void set_default_route(struct as_spec *s, struct as_spec_object *app)
+{
+    for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++) {
+        struct as_spec_object *d = as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i);
+
+        if (as_spec_is_set(d, AS_SPEC_DEPLOYMENT_INGRESS) &&
+            as_spec_value(d, AS_SPEC_DEPLOYMENT_INGRESS)->i)
+            set_text(s, app, AS_SPEC_APPLICATION_ROUTE_PREFIX, "/");
+    }
 }
 
 int as_spec_new_from_code(struct as_spec **ret_s, const struct as_spec_limits *l, const char *name,
                           const char *target, const struct as_declared *code, struct as_buf *err)
 {
+    struct as_spec_object *app;
     struct as_spec *s;
     struct as_buf text = {0};
     int rc;
@@ -197,7 +206,10 @@ int as_spec_new_from_code(struct as_spec **ret_s, const struct as_spec_limits *l
     as_buf_fini(&text);
     if (rc < 0)
         return rc;
-    rc = as_spec_overlay(s, as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, 0), code, l, err);
+    app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, 0);
+    rc = as_spec_overlay(s, app, code, l, err);
+    if (rc == 0)
+        set_default_route(s, app);
     if (rc == 0)
         rc = as_spec_check_whole(s, l->errors, err);
     if (rc < 0)

@@ -37,7 +37,9 @@ static void put_bounds(const struct as_spec_row *row, struct as_buf *b)
         break;
     case AS_SPEC_STRING:
         as_buf_printf(b, "%s, up to %lld bytes",
-                      strcmp(row->words, "name") == 0 ? "letters, digits, `.`, `_`, `-`" : "text",
+                      strcmp(row->words, "name") == 0 || strcmp(row->words, "deployment") == 0
+                          ? "letters, digits, `.`, `_`, `-`"
+                          : "text",
                       (long long)row->max);
         break;
     case AS_SPEC_TEXT:

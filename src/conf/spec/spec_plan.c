@@ -18,12 +18,21 @@ void as_spec_plan_target(struct as_plan_target *ret_t, const struct as_spec_obje
         /* the plan counts failures, with the first one; 0 means "never give up" */
         p.restart.give_up = restarts < 0 ? 0 : (uint32_t)restarts + 1;
     }
+    if (as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_MAX_CONSTRUCTOR_RETRIES))
+        p.restart.give_up =
+            (uint32_t)as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_MAX_CONSTRUCTOR_RETRIES);
     p.drain_timeout = as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_TIMEOUT);
     if (as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_WAIT))
         p.drain_interval = as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_WAIT);
     p.roll_percent = (uint32_t)AS_MAX(percent, (int64_t)1);
     p.has_surge = as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_MAX_SURGE);
     p.surge.n = as_spec_amount(deployment, AS_SPEC_DEPLOYMENT_MAX_SURGE, &p.surge.percent);
+    if (as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_MAX_SURGE_PERCENT) &&
+        as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_MAX_SURGE_PERCENT) > 0) {
+        p.has_surge = true;
+        p.surge.percent = true;
+        p.surge.n = (uint32_t)as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_MAX_SURGE_PERCENT);
+    }
     p.unavailable.n =
         as_spec_amount(deployment, AS_SPEC_DEPLOYMENT_MAX_UNAVAILABLE, &p.unavailable.percent);
     *ret_t = (struct as_plan_target){
@@ -134,6 +143,9 @@ void as_spec_put_settings(const struct as_spec_object *deployment, bool debuggin
     if (is_given(deployment, AS_SPEC_DEPLOYMENT_MAX_QUEUED_REQUESTS)) /* -1 is _QUEUED_ANY */
         set_option(&o, AS_FRAME_OPT_MAX_QUEUED,
                    (uint64_t)as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_MAX_QUEUED_REQUESTS));
+    if (is_given(deployment, AS_SPEC_DEPLOYMENT_MAX_QUEUED_PER_CALLER) &&
+        as_spec_value(deployment, AS_SPEC_DEPLOYMENT_MAX_QUEUED_PER_CALLER)->i)
+        set_option(&o, AS_FRAME_OPT_PER_CALLER, 1);
     if (canary) {
         t.flags = AS_FRAME_CANARY;
         t.canary = (uint32_t)as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_CANARY);

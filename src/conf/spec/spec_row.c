@@ -1,5 +1,7 @@
 #include "conf/spec/spec_row.h"
 
+#include "base/sha256.h"
+
 #define X(level, id, key, type, min, max, def, words, cls, flags, doc)                             \
     [AS_SPEC_##level##_##id] = {AS_SPEC_LEVEL_##level, key, AS_SPEC_##type, (int64_t)(min),        \
                                 (int64_t)(max),        def, words,          AS_SPEC_##cls,         \
@@ -71,6 +73,16 @@ static bool is_name(struct as_str s)
     return s.n > 0;
 }
 
+static bool is_deployment(struct as_str s)
+{
+    const char *slash = s.n ? memchr(s.p, '/', s.n) : NULL;
+    size_t n = slash ? (size_t)(slash - s.p) : 0;
+
+    return slash ? is_name((struct as_str){s.p, n}) &&
+                       is_name((struct as_str){slash + 1, s.n - n - 1})
+                 : is_name(s);
+}
+
 static size_t digits(struct as_str s, size_t from)
 {
     size_t n = 0;
@@ -104,7 +116,8 @@ static bool is_cpus(struct as_str s)
 }
 
 #define DIGEST "sha256:"
-#define HEX    64u /* digits of a SHA-256 */
+#define PICKLE "pickle:"
+#define HEX    AS_SHA256_HEX
 
 /* A relative path that does not leave the copy and cannot be taken for an option of a command. */
 static bool is_inner_path(struct as_str s)
@@ -131,22 +144,35 @@ static bool is_inner_path(struct as_str s)
 #define FURTHER "([^/.\\n\\r][^/\\n\\r]*|" DOTTED ")"
 #define IN_COPY "/" FIRST "(/" FURTHER ")*"
 
-/* "copy", "live", or "sha256:DIGEST" of a copy, with "/PATH" when a single file of it is served. */
+static bool has_prefix(struct as_str s, const char *prefix)
+{
+    return s.n >= strlen(prefix) && memcmp(s.p, prefix, strlen(prefix)) == 0;
+}
+
+/* "copy", "live", "pickle:DIGEST", or "sha256:DIGEST" of a copy, with "/PATH" when a single file of
+ * it is served. */
 static bool is_code(struct as_str s)
 {
-    size_t n = sizeof(DIGEST) - 1, from = n;
+    size_t n = sizeof(DIGEST) - 1; /* and of PICKLE */
 
     if (as_str_eq(s, AS_STR("copy")) || as_str_eq(s, AS_STR("live")))
         return true;
-    if (s.n < n + HEX || memcmp(s.p, DIGEST, n) != 0)
+    if (s.n < n + HEX || (!has_prefix(s, DIGEST) && !has_prefix(s, PICKLE)) ||
+        !as_sha256_is_hex((struct as_str){s.p + n, HEX}))
         return false;
-    for (; n < from + HEX; n++) {
-        if (!((s.p[n] >= '0' && s.p[n] <= '9') || (s.p[n] >= 'a' && s.p[n] <= 'f')))
-            return false;
-    }
+    n += HEX;
+    if (has_prefix(s, PICKLE))
+        return s.n == n;
     if (memchr(s.p, '\n', s.n) || memchr(s.p, '\r', s.n))
         return false;
     return s.n == n || (s.p[n] == '/' && is_inner_path((struct as_str){s.p + n + 1, s.n - n - 1}));
+}
+
+/* A path without a slash at its end, or "/". Braces are those of patterns. */
+static bool is_prefix(struct as_str s)
+{
+    return s.n && s.p[0] == '/' && (s.n == 1 || s.p[s.n - 1] != '/') && !memchr(s.p, '{', s.n) &&
+           !memchr(s.p, '}', s.n) && !memchr(s.p, '\n', s.n) && !memchr(s.p, '\r', s.n);
 }
 
 static const struct form {
@@ -155,11 +181,15 @@ static const struct form {
     const char *error;
 } forms[] = {
     {"name", "^[A-Za-z0-9._-]+$", is_name, "is not a name: letters, digits, '.', '_', '-'"},
-    {"code", "^(copy|live|sha256:[0-9a-f]{64}(" IN_COPY ")?)$", is_code,
-     "is neither copy, nor live, nor sha256:DIGEST of a copy, which may have /PATH of a file "
-     "behind it"},
+    {"deployment", "^([A-Za-z0-9._-]+/)?[A-Za-z0-9._-]+$", is_deployment,
+     "is neither the name of a deployment nor APPLICATION/NAME: letters, digits, '.', '_', '-'"},
+    {"code", "^(copy|live|pickle:[0-9a-f]{64}|sha256:[0-9a-f]{64}(" IN_COPY ")?)$", is_code,
+     "is neither copy, nor live, nor pickle:DIGEST, nor sha256:DIGEST of a copy, which may have "
+     "/PATH of a file behind it"},
     {"cpus", "^(auto|[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)$", is_cpus,
      "is neither auto nor a list of CPUs such as 0-3,8"},
+    {"prefix", "^/([^{}\\n\\r]*[^/{}\\n\\r])?$", is_prefix,
+     "is no path such as / or /shop: it begins with a slash, ends without one and has no braces"},
 };
 
 static const struct form *form_of(const struct as_spec_row *row)
@@ -205,16 +235,9 @@ static const struct {
     {AS_SPEC_LEVEL_FILE, "proxy_location", "there is one dispatcher for each machine"},
     {AS_SPEC_LEVEL_FILE, "target_capacity", "it is not supported; set num_replicas"},
     {AS_SPEC_LEVEL_FILE, "logging_config", "it belongs to each deployment here"},
-    {AS_SPEC_LEVEL_APPLICATION, "runtime_env",
-     "env and working_dir belong to the application here"},
-    {AS_SPEC_LEVEL_APPLICATION, "route_prefix",
-     "models are served by their names, not below a path"},
-    {AS_SPEC_LEVEL_APPLICATION, "args", "use user_config of a deployment, or env"},
     {AS_SPEC_LEVEL_APPLICATION, "logging_config", "it belongs to each deployment here"},
     {AS_SPEC_LEVEL_DEPLOYMENT, "ray_actor_options",
      "num_cpus, num_gpus, memory, env and working_dir belong to the deployment here"},
-    {AS_SPEC_LEVEL_DEPLOYMENT, "autoscaling_config", "it is not supported; set num_replicas"},
-    {AS_SPEC_LEVEL_DEPLOYMENT, "max_constructor_retry_count", "it is called max_restarts here"},
     {AS_SPEC_LEVEL_DEPLOYMENT, "max_concurrent_queries", "it is called max_ongoing_requests here"},
     {AS_SPEC_LEVEL_DEPLOYMENT, "import_path", "it belongs to the application"},
     {AS_SPEC_LEVEL_DEPLOYMENT, "command", "it belongs to the application"},

@@ -7,7 +7,7 @@
 #ifndef AS_CONF_SPEC_ROW_H
 #define AS_CONF_SPEC_ROW_H
 
-#include "base/str.h"
+#include "base/id.h"
 
 /* The mappings of a file. */
 enum as_spec_level {
@@ -48,7 +48,7 @@ enum as_spec_class {
 #define AS_SPEC_NOT_ZERO 0x2u
 #define AS_SPEC_UNIQUE   0x4u /* different for each object of a list */
 
-#define AS_SPEC_NAME_MAX 128
+#define AS_SPEC_NAME_MAX AS_ID_NAME_MAX
 #define AS_SPEC_DAY      (86400 * (int64_t)AS_SEC)
 
 /* level, id, key, type, min, max, default as it is typed ("": none), words, class, flags, doc.
@@ -56,8 +56,8 @@ enum as_spec_class {
 #define AS_SPEC_TABLE(X)                                                                           \
     X(FILE, APPLICATIONS, "applications", OBJECTS, 0, 100000, "", "application", SAME, REQUIRED,   \
       "the applications to serve; one that is not listed is removed")                              \
-    X(APPLICATION, NAME, "name", STRING, 1, AS_SPEC_NAME_MAX, "default", "name", SAME, UNIQUE,     \
-      "unique name of the application")                                                            \
+    X(APPLICATION, NAME, "name", STRING, 1, AS_ID_APPLICATION_MAX, AS_ID_DEFAULT, "name", SAME,    \
+      UNIQUE, "unique name of the application")                                                    \
     X(APPLICATION, IMPORT_PATH, "import_path", STRING, 1, 4095, "", "", RESTART, 0,                \
       "Python code: `module:app`, `module`, `file.py` or `file.py:app`")                           \
     X(APPLICATION, COMMAND, "command", TEXTS, 1, 1024, "", "", RESTART, 0,                         \
@@ -66,18 +66,35 @@ enum as_spec_class {
       "folder in which workers start and in which import_path is searched")                        \
     X(APPLICATION, CODE, "code", STRING, 4, 4095, "", "code", RESTART, 0,                          \
       "`copy`: replicas start from a copy of the code, made when it was deployed; `live`: from "   \
-      "its files as they are at that time; `sha256:…`: from this copy; default `copy`")            \
+      "its files as they are at that time; `sha256:…`: from this copy; `pickle:…`: what a "    \
+      "program has uploaded; default `copy`")                                                      \
     X(APPLICATION, CODE_EXCLUDE, "code_exclude", TEXTS, 0, 256, "", "", LIGHT, 0,                  \
       "files and folders that are not copied: patterns of names (`*.bin`) or, with a `/`, of "     \
       "paths (`data/raw`)")                                                                        \
     X(APPLICATION, ENV, "env", MAP, 0, 1024, "", "", RESTART, 0,                                   \
       "environment variables of all its workers")                                                  \
+    X(APPLICATION, PYTHON, "python", STRING, 1, 4095, "", "", RESTART, 0,                          \
+      "interpreter of its workers; default: `--python`")                                           \
+    X(APPLICATION, ARGS, "args", JSON, 0, 16384, "", "object", RESTART, 0,                         \
+      "arguments of the function that import_path names, which then builds the application")       \
+    X(APPLICATION, GRPC_SERVICERS, "grpc_servicer_functions", TEXTS, 0, 64, "", "", RESTART, 0,    \
+      "gRPC services of its ingress deployment: import paths of the functions that protoc makes, " \
+      "`pkg.greeter_pb2_grpc.add_GreeterServicer_to_server`")                                      \
+    X(APPLICATION, ROUTE_PREFIX, "route_prefix", STRING, 1, 1024, "", "prefix", LIGHT, 0,          \
+      "path below which HTTP requests go to it, unique: `/` or `/shop`; default: none do")         \
+    X(APPLICATION, RUNTIME_ENV, "runtime_env", JSON, 0, 1 << 20, "",                               \
+      "object:env_vars|working_dir|py_modules", SAME, 0,                                           \
+      "as Ray Serve's: `env_vars` are added to env, `working_dir` is the key of this level, the "  \
+      "folders of `py_modules` (absolute paths of modules) are PYTHONPATH; keys of this level "    \
+      "count more, and it is stored as them")                                                      \
     X(APPLICATION, DEPLOYMENTS, "deployments", OBJECTS, 0, 100000, "", "deployment", SAME, 0,      \
       "options of its deployments; a deployment that is not listed has those of the code")         \
     X(DEPLOYMENT, NAME, "name", STRING, 1, AS_SPEC_NAME_MAX, "", "name", SAME,                     \
-      REQUIRED | AS_SPEC_UNIQUE, "the name in the code; unique in the whole file")                 \
+      REQUIRED | AS_SPEC_UNIQUE, "the name in the code; unique in its application")                \
     X(DEPLOYMENT, NUM_REPLICAS, "num_replicas", INT, 0, 1024, "1", "", LIGHT, 0,                   \
       "number of workers that serve it")                                                           \
+    X(DEPLOYMENT, INGRESS, "ingress", BOOL, 0, 1, "", "", LIGHT, 0,                                \
+      "it is what a handle of the application calls; set by the program that deploys it")          \
     X(DEPLOYMENT, VERSION, "version", TEXT, 1, 128, "", "", RESTART, 0,                            \
       "free text; a change alone replaces all replicas")                                           \
     X(DEPLOYMENT, USER_CONFIG, "user_config", JSON, 0, 1 << 20, "", "", RECONFIGURE, 0,            \
@@ -88,6 +105,10 @@ enum as_spec_class {
     X(DEPLOYMENT, MAX_QUEUED_REQUESTS, "max_queued_requests", INT, -1, 10000000, "", "",           \
       RECONFIGURE, NOT_ZERO,                                                                       \
       "requests that may wait; more are refused; -1: no limit; default: `--max-queued-requests`")  \
+    X(DEPLOYMENT, MAX_QUEUED_PER_CALLER, "max_queued_requests_per_caller", BOOL, 0, 1, "", "",     \
+      RECONFIGURE, 0,                                                                              \
+      "`max_queued_requests` holds for each caller apart: each replica, each driver, and all "     \
+      "clients together; default: for all")                                                        \
     X(DEPLOYMENT, REQUEST_TIMEOUT, "request_timeout_s", DURATION, 0, AS_SPEC_DAY, "0", "",         \
       RECONFIGURE, 0, "deadline of a request that has none; 0: none")                              \
     X(DEPLOYMENT, IDEMPOTENT, "idempotent", BOOL, 0, 1, "", "", RECONFIGURE, 0,                    \
@@ -101,9 +122,9 @@ enum as_spec_class {
       AS_SPEC_DAY, "30", "", RECONFIGURE, 0, "time in which `check_health` must return")           \
     X(DEPLOYMENT, HEALTH_CHECK_FAILURES, "health_check_failure_threshold", INT, 1, 100, "3", "",   \
       RECONFIGURE, 0, "failures in a row after which the replica is replaced")                     \
-    X(DEPLOYMENT, FALLBACK, "fallback", STRING, 1, AS_SPEC_NAME_MAX, "", "name", RECONFIGURE, 0,   \
-      "deployment that gets the requests which this one cannot serve now, if it serves a version " \
-      "of the same model")                                                                         \
+    X(DEPLOYMENT, FALLBACK, "fallback", STRING, 1, AS_ID_MAX, "", "deployment", RECONFIGURE, 0,    \
+      "deployment (of another application: `APPLICATION/NAME`) that gets the requests which this " \
+      "one cannot serve now, if it serves a version of the same model")                            \
     X(DEPLOYMENT, CANARY, "canary_percent", NUMBER, 0, 100000, "", "", RECONFIGURE, 0,             \
       "its versions are never the default ones, but get this percentage of the requests without "  \
       "a version; default: it is no canary")                                                       \
@@ -113,6 +134,10 @@ enum as_spec_class {
     X(DEPLOYMENT, MAX_RESTARTS, "max_restarts", INT, -1, 1000000, "", "", LIGHT, 0,                \
       "how often a replica that fails to start is started again before it waits for "              \
       "`--restart-backoff-max`; -1: no limit; default: by `--max-start-failures`")                 \
+    X(DEPLOYMENT, MAX_CONSTRUCTOR_RETRIES, "max_constructor_retry_count", INT, 1, 1000000, "", "", \
+      LIGHT, 0,                                                                                    \
+      "as Ray Serve's: how often a replica may fail to start before it waits as with "             \
+      "max_restarts, which must not be given, too")                                                \
     X(DEPLOYMENT, WARM_SPARES, "warm_spares", INT, 0, 64, "", "", LIGHT, 0,                        \
       "processes that have loaded its code and wait to replace a dead replica; a change applies "  \
       "from the next start on; not with num_gpus or `cpu_affinity: auto`; default: "               \
@@ -130,9 +155,24 @@ enum as_spec_class {
     X(DEPLOYMENT, MAX_SURGE, "max_surge", AMOUNT, 0, 1024, "", "", LIGHT, 0,                       \
       "processes that an update may have beyond num_replicas; a percentage is rounded up; "        \
       "default: by rolling_update_percentage")                                                     \
+    X(DEPLOYMENT, MAX_SURGE_PERCENT, "max_surge_percent", INT, 0, 100, "", "", LIGHT, 0,           \
+      "as Ray Serve's: max_surge as a percentage, which must not be given, too; 0: not set")       \
     X(DEPLOYMENT, MAX_UNAVAILABLE, "max_unavailable", AMOUNT, 0, 1024, "0", "", LIGHT, 0,          \
       "replicas below num_replicas that may be missing during an update; a percentage is rounded " \
       "down; one, when max_surge is 0")                                                            \
+    X(DEPLOYMENT, AUTOSCALING, "autoscaling_config", JSON, 0, 65536, "",                           \
+      "object:min_replicas|initial_replicas|max_replicas|target_ongoing_requests|"                 \
+      "metrics_interval_s|look_back_period_s|smoothing_factor|upscale_smoothing_factor|"           \
+      "downscale_smoothing_factor|upscaling_factor|downscaling_factor|downscale_delay_s|"          \
+      "downscale_to_zero_delay_s|upscale_delay_s|aggregation_function|policy",                     \
+      LIGHT, 0, "as Ray Serve's: kept; num_replicas says how many replicas there are")             \
+    X(DEPLOYMENT, REQUEST_ROUTER, "request_router_config", JSON, 0, 65536, "",                     \
+      "object:request_router_class|request_router_kwargs|request_routing_stats_period_s|"          \
+      "request_routing_stats_timeout_s|initial_backoff_s|backoff_multiplier|max_backoff_s",        \
+      LIGHT, 0, "as Ray Serve's: kept; the dispatcher chooses the replica")                        \
+    X(DEPLOYMENT, BACKPRESSURE, "backpressure_config", JSON, 0, 4096, "",                          \
+      "object:status_code|retry_after_s", LIGHT, 0,                                                \
+      "as Ray Serve's: kept; what an HTTP client gets when max_queued_requests wait")              \
     X(DEPLOYMENT, NUM_CPUS, "num_cpus", NUMBER, 1, 1024000, "", "", RESTART, 0,                    \
       "sets the variables for the number of threads (OMP_NUM_THREADS, …), rounded up")             \
     X(DEPLOYMENT, NUM_GPUS, "num_gpus", NUMBER, 0, 64000, "", "", RESTART, 0,                      \
@@ -162,7 +202,13 @@ enum as_spec_class {
     X(LOGGING, LEVEL, "log_level", ENUM, 0, 0, "INFO", "DEBUG|INFO|WARNING|ERROR|CRITICAL",        \
       RECONFIGURE, 0, "least severe level that is logged")                                         \
     X(LOGGING, ENCODING, "encoding", ENUM, 0, 0, "TEXT", "TEXT|JSON", RECONFIGURE, 0,              \
-      "lines of text, or one JSON object for each record")
+      "lines of text, or one JSON object for each record")                                         \
+    X(LOGGING, LOGS_DIR, "logs_dir", STRING, 1, 4095, "", "", RECONFIGURE, 0,                      \
+      "folder in which each replica also writes a file of its lines")                              \
+    X(LOGGING, ACCESS, "enable_access_log", BOOL, 0, 1, "true", "", RECONFIGURE, 0,                \
+      "a line for each call of a handle")                                                          \
+    X(LOGGING, ATTRS, "additional_log_standard_attrs", TEXTS, 0, 32, "", "", RECONFIGURE, 0,       \
+      "attributes of Python's LogRecord that each line has, too")
 
 #define AS_SPEC_0 0u /* no flag */
 

@@ -98,6 +98,24 @@ static void put_texts_type(struct as_buf *b, const struct as_spec_row *row, bool
     as_json_put_close(b, '}');
 }
 
+/* The words are "object", or "object:KEY|KEY…": then it has no others. */
+static void put_mapping_type(struct as_buf *b, const struct as_spec_row *row, bool null)
+{
+    struct as_str w;
+
+    put_types(b, TYPES("object"), null);
+    if (!strchr(row->words, ':'))
+        return;
+    as_json_put_member_open(b, "properties", '{');
+    for (size_t i = 0; (w = as_option_word(strchr(row->words, ':') + 1, i)).p; i++) {
+        as_json_put_escaped_key(b, w);
+        as_json_put_open(b, '{');
+        as_json_put_close(b, '}');
+    }
+    as_json_put_close(b, '}');
+    as_json_put_member_bool(b, "additionalProperties", false);
+}
+
 static void put_enum_type(struct as_buf *b, const struct as_spec_row *row, bool null)
 {
     struct as_str w;
@@ -155,7 +173,7 @@ static void put_type(struct as_buf *b, const struct as_spec_row *row, bool null)
         break;
     case AS_SPEC_JSON:
         if (row->words[0])
-            put_types(b, TYPES(row->words), null);
+            put_mapping_type(b, row, null);
         break;
     case AS_SPEC_TEXTS:
     case AS_SPEC_MAP:

@@ -359,14 +359,38 @@ static bool put_node(struct as_spec_reader *r, const struct as_spec_row *row,
     return ok;
 }
 
+/* The words are "object:KEY|KEY…": it has no others. */
+static bool check_members(struct as_spec_reader *r, const struct as_spec_row *row,
+                          const struct as_spec_node *n)
+{
+    const char *known = row->words + 7;
+    bool ok = true;
+
+    for (const struct as_spec_node *k = n->first; k; k = k->next) {
+        struct as_buf b = {0};
+
+        if (as_option_find_word(known, k->key) >= 0)
+            continue;
+        as_option_put_words(known, ", ", &b);
+        as_spec_error(r->errors, k->key_line, k->key_column,
+                      "%s: unknown key %.*s; it may have %.*s", row->key,
+                      AS_STR_FMT(as_spec_excerpt(k->key)), AS_STR_FMT(as_buf_slice(&b)));
+        as_buf_fini(&b);
+        ok = false;
+    }
+    return ok;
+}
+
 static bool read_json(struct as_spec_reader *r, const struct as_spec_row *row,
                       const struct as_spec_node *n, struct as_spec_value *v)
 {
     struct as_buf b = {0};
     bool ok;
 
-    if (strcmp(row->words, "object") == 0 && n->type != AS_SPEC_NODE_MAP)
+    if (row->words[0] && n->type != AS_SPEC_NODE_MAP)
         return fail_value(r, row->key, n, "is not a mapping");
+    if (row->words[0] && row->words[6] == ':' && !check_members(r, row, n))
+        return false;
     ok = put_node(r, row, n, &b);
     if (ok && (int64_t)b.n > row->max) {
         as_spec_error(r->errors, n->line, n->column, "%s: has %zu bytes as JSON; %lld are allowed",

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PIDFD_GROUP 4u /* PIDFD_SIGNAL_PROCESS_GROUP, since Linux 6.9 */
@@ -287,6 +288,31 @@ long as_proc_status_number(pid_t pid, const char *key)
     (void)as_proc_read_file(path, text, sizeof(text));
     at = strstr(text, key);
     return at ? strtol(at + strlen(key), NULL, 10) : -1;
+}
+
+static double seconds_of(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* The 22nd number of /proc/PID/stat is in ticks since the machine has booted. The second one is the
+ * program's name in parentheses, which may have spaces. */
+int64_t as_proc_started_at(pid_t pid)
+{
+    char path[40], text[1024], *p;
+    double now = seconds_of(CLOCK_REALTIME), up = seconds_of(CLOCK_BOOTTIME);
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    p = as_proc_read_file(path, text, sizeof(text)) ? strrchr(text, ')') : NULL;
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    return p ? (int64_t)((now - up +
+                          (double)strtoull(p + 1, NULL, 10) / (double)sysconf(_SC_CLK_TCK)) *
+                         1e3)
+             : 0;
 }
 
 bool as_proc_is_traced(pid_t pid)

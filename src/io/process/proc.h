@@ -71,6 +71,9 @@ void as_proc_kill_group(int pidfd, pid_t pid);
  * line. */
 long as_proc_status_number(pid_t pid, const char *key);
 
+/* Unix time in ms at which the process began; 0: there is none. */
+int64_t as_proc_started_at(pid_t pid);
+
 /* Reads a file that may tell no size, as those of /proc and of cgroups: at most cap - 1 bytes, and
  * a NUL. False: there is none, or it is empty, and the text is "". */
 bool as_proc_read_file(const char *path, char *ret_text, size_t cap);

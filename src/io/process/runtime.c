@@ -89,11 +89,17 @@ int as_runtime_path(char ret_path[AS_RUNTIME_PATH_MAX], const char *base, uint16
 
 int as_runtime_read_token(const char *base, uint16_t port, char ret_token[AS_RUNTIME_TOKEN_LEN + 1])
 {
+    return as_runtime_read_token_of(base, port, AS_RUNTIME_TOKEN, ret_token);
+}
+
+int as_runtime_read_token_of(const char *base, uint16_t port, const char *name,
+                             char ret_token[AS_RUNTIME_TOKEN_LEN + 1])
+{
     char path[AS_RUNTIME_PATH_MAX], token[AS_RUNTIME_TOKEN_LEN + 1];
     ssize_t n;
     int fd;
 
-    if (as_runtime_path(path, base, port, AS_RUNTIME_TOKEN) < 0)
+    if (as_runtime_path(path, base, port, name) < 0)
         return AS_EINVALID;
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)

@@ -20,7 +20,8 @@
 #define AS_RUNTIME_MANAGE    "management.sock"
 #define AS_RUNTIME_CONTROL   "control.sock"
 #define AS_RUNTIME_TOKEN     "join-token"
-#define AS_RUNTIME_UPGRADE   "upgrade" /* the result of the last upgrade */
+#define AS_RUNTIME_DRIVER    "driver-token" /* of programs that open calls; as join-token */
+#define AS_RUNTIME_UPGRADE   "upgrade"      /* the result of the last upgrade */
 #define AS_RUNTIME_WORKERS   "workers"
 #define AS_RUNTIME_LOGS      "logs"
 #define AS_RUNTIME_PATH_MAX  108u /* of a socket, with its NUL */
@@ -73,10 +74,12 @@ void as_runtime_put_servers(const struct as_runtime_search *f, struct as_buf *ou
 int as_runtime_path(char ret_path[AS_RUNTIME_PATH_MAX], const char *base, uint16_t port,
                     const char *name);
 
-/* 0; AS_ENOTFOUND: there is no token; AS_EINVALID: the path is too long; AS_EPROTO: the file does
- * not hold a token. */
+/* Reads join-token, or the token in the file `name`. 0; AS_ENOTFOUND: there is no token;
+ * AS_EINVALID: the path is too long; AS_EPROTO: the file does not hold a token. */
 int as_runtime_read_token(const char *base, uint16_t port,
                           char ret_token[AS_RUNTIME_TOKEN_LEN + 1]);
+int as_runtime_read_token_of(const char *base, uint16_t port, const char *name,
+                             char ret_token[AS_RUNTIME_TOKEN_LEN + 1]);
 
 /* Does the server on `port` run? Its lock is held then. */
 bool as_runtime_is_running(const char *base, uint16_t port);

@@ -1,11 +1,13 @@
 #include "io/socket/peer.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -139,4 +141,30 @@ int as_peer_user(int fd, uid_t *ret_uid)
         return AS_EIO;
     *ret_uid = who.uid;
     return 0;
+}
+
+void as_peer_address(int fd, bool peer, char *out, size_t cap)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_storage room;
+    } a = {0};
+    socklen_t n = sizeof(a);
+    char host[INET6_ADDRSTRLEN];
+    bool mapped;
+
+    out[0] = 0;
+    if (peer ? getpeername(fd, &a.any, &n) : getsockname(fd, &a.any, &n))
+        return;
+    if (a.any.sa_family == AF_INET) {
+        if (inet_ntop(AF_INET, &a.v4.sin_addr, host, sizeof(host)))
+            snprintf(out, cap, "%s:%u", host, ntohs(a.v4.sin_port));
+    } else if (a.any.sa_family == AF_INET6) {
+        mapped = IN6_IS_ADDR_V4MAPPED(&a.v6.sin6_addr);
+        if (inet_ntop(mapped ? AF_INET : AF_INET6, a.v6.sin6_addr.s6_addr + (mapped ? 12 : 0), host,
+                      sizeof(host)))
+            snprintf(out, cap, mapped ? "%s:%u" : "[%s]:%u", host, ntohs(a.v6.sin6_port));
+    }
 }

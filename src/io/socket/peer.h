@@ -19,4 +19,8 @@ int as_peer_user(int fd, uid_t *ret_uid);
 /* 127.0.0.0/8, as an address of IPv4 or mapped into IPv6, or ::1. */
 bool as_peer_is_loopback(const struct sockaddr *a);
 
+/* Writes the address of a connected socket's peer, or its own, as "ADDRESS:PORT", an address of
+ * IPv6 in brackets; empty: it has none, as a unix socket. */
+void as_peer_address(int fd, bool peer, char *out, size_t cap);
+
 #endif

@@ -5,6 +5,8 @@
 #include "base/buf.h"
 #include "unit.h"
 
+#include <time.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -427,6 +429,23 @@ static void wait_statuses_are_described(void **state AS_UNUSED)
     assert_string_equal(as_proc_describe(SIGKILL, text), "signal 9 (SIGKILL)");
 }
 
+static void a_process_began_when_it_was_started(void **state AS_UNUSED)
+{
+    int64_t before = (int64_t)time(NULL) * 1000, began;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        pause();
+        _exit(0);
+    }
+    began = as_proc_started_at(pid);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    /* the kernel counts hundredths; time() has whole seconds */
+    assert_in_range(began, before - 20, before + 60000);
+    assert_int_equal(as_proc_started_at(pid), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -447,6 +466,7 @@ int main(void)
         cmocka_unit_test(a_pidfd_needs_the_right_parent),
         cmocka_unit_test(the_group_is_killed_without_its_leader),
         cmocka_unit_test(wait_statuses_are_described),
+        cmocka_unit_test(a_process_began_when_it_was_started),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

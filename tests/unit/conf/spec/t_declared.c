@@ -49,6 +49,20 @@ static void options_of_the_code_stand_before_the_models(void **state AS_UNUSED)
     as_declared_fini(&app);
 }
 
+static void arguments_go_with_the_deployments(void **state AS_UNUSED)
+{
+    struct as_buf err = {0}, text = {0};
+    struct as_declared app;
+
+    assert_int_equal(
+        as_declared_parse(&app, AS_STR("a\tm:1\n@args\t{\"n\":\"3\"}\n"), NULL, NULL, &err), 0);
+    assert_string_equal(app.args, "{\"n\":\"3\"}");
+    as_declared_write_deployments(&app, &text); /* for the controller, which starts the workers */
+    assert_true(as_str_eq(as_buf_slice(&text), AS_STR("@args\t{\"n\":\"3\"}\na\tm:1\n")));
+    as_buf_fini(&text);
+    as_declared_fini(&app);
+}
+
 static void notes_are_about_the_code(void **state AS_UNUSED)
 {
     const char *declared = "a\tm:1\n",
@@ -130,6 +144,8 @@ static void malformed_descriptions_are_refused(void **state AS_UNUSED)
     check_refused(AS_STR("@files\t\necho\techo:1\n"), "path is not absolute: ''");
     check_refused(AS_STR("@call\ta\0b\necho\techo:1\n"), "a NUL byte");
     check_refused(AS_STR("@files\t/x.py\n"), "described no model");
+    check_refused(AS_STR("@args\t[1]\necho\techo:1\n"), "are no JSON object: '[1]'");
+    check_refused(AS_STR("@args\t\necho\techo:1\n"), "are no JSON object: ''");
     check_refused((struct as_str){"ec\0ho\te:1\n", 10}, "a NUL byte, of deployment 'ec'");
     check_refused((struct as_str){"echo\te\0:1\n", 10}, "a NUL byte, of deployment 'echo'");
     check_refused(AS_STR("echo\t{}\n"), "without a model: 'echo'");
@@ -223,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_line_is_a_deployment),
         cmocka_unit_test(options_of_the_code_stand_before_the_models),
+        cmocka_unit_test(arguments_go_with_the_deployments),
         cmocka_unit_test(notes_are_about_the_code),
         cmocka_unit_test(a_registration_is_its_models),
         cmocka_unit_test(malformed_descriptions_are_refused),

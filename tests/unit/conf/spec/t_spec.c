@@ -113,8 +113,25 @@ static void fallbacks_must_not_form_a_circle(void **state AS_UNUSED)
     /* reported once, and not for deployments outside of the circle */
     refused(THREE(", fallback: c", ", fallback: c", ", fallback: b"),
             "f:3:21: fallback: the deployments form a circle: b → c → b\n");
-    refused(DEPLOYMENT("fallback: a/b"),
-            "f:2:11: fallback: 'a/b' is not a name: letters, digits, '.', '_', '-'\n");
+    refused(DEPLOYMENT("fallback: a/b/c"),
+            "f:2:11: fallback: 'a/b/c' is neither the name of a deployment nor APPLICATION/NAME: "
+            "letters, digits, '.', '_', '-'\n");
+}
+
+/* A name is one of the same application. */
+static void a_fallback_may_be_of_another_application(void **state AS_UNUSED)
+{
+    as_spec_free(parse("applications:\n"
+                       "- {name: p, import_path: m, deployments: [{name: x, fallback: q/x}]}\n"
+                       "- {name: q, import_path: m, deployments: [{name: x}]}\n"));
+    refused("applications:\n"
+            "- {name: p, import_path: m, deployments: [{name: x, fallback: q/x}]}\n"
+            "- {name: q, import_path: m, deployments: [{name: x, fallback: p/x}]}\n",
+            "f:2:63: fallback: the deployments form a circle: x → q/x → p/x\n");
+    refused("applications:\n"
+            "- {name: p, import_path: m, deployments: [{name: x, fallback: x}]}\n"
+            "- {name: q, import_path: m, deployments: [{name: x}]}\n",
+            "f:2:63: fallback: the deployments form a circle: x → x\n");
 }
 
 static void a_chain_of_fallbacks_has_an_end(void **state AS_UNUSED)
@@ -205,9 +222,11 @@ static void names_are_unique(void **state AS_UNUSED)
     refused("applications:\n- import_path: a\n- import_path: b\n",
             "f:3:3: name: 'default' is already the name of the application in line 2\n");
     refused("applications:\n"
-            "- {name: a, import_path: a, deployments: [{name: x}, {name: y}]}\n"
-            "- {name: b, import_path: b, deployments: [{name: z},\n{name: x}]}\n",
-            "f:4:8: name: 'x' is already the name of the deployment in line 2\n");
+            "- {name: a, import_path: a, deployments: [{name: x}, {name: y},\n{name: x}]}\n",
+            "f:3:8: name: 'x' is already the name of the deployment in line 2\n");
+    as_spec_free(parse("applications:\n"
+                       "- {name: a, import_path: a, deployments: [{name: x}]}\n"
+                       "- {name: b, import_path: b, deployments: [{name: x}]}\n"));
 }
 
 static void values_are_checked_against_each_other(void **state AS_UNUSED)
@@ -342,6 +361,8 @@ static void check_length(const struct as_spec_row *row, size_t n, bool good)
         for (size_t i = 0; i < n; i++)
             value[i] = i % 2 == 0 || i == n - 1 ? '1' : ',';
     }
+    if (strcmp(row->words, "prefix") == 0 && n)
+        value[0] = '/';
     if (strcmp(row->words, "code") == 0 && n <= 4) {
         memcpy(value, "copy", n);
     } else if (strcmp(row->words, "code") == 0) {
@@ -356,6 +377,8 @@ static void check_length(const struct as_spec_row *row, size_t n, bool good)
     else if (row->level == AS_SPEC_LEVEL_WARMUP)
         snprintf(text, n + 200, DEPLOYMENT("warmup_requests: [{request: {}, %s: '%s'}]"), row->key,
                  value);
+    else if (row->level == AS_SPEC_LEVEL_LOGGING)
+        snprintf(text, n + 200, DEPLOYMENT("logging_config: {%s: '%s'}"), row->key, value);
     else if (strcmp(row->key, "name") == 0)
         snprintf(text, n + 200, "applications: [{import_path: m, deployments: [{name: '%s'}]}]",
                  value);
@@ -541,6 +564,7 @@ int main(void)
         cmocka_unit_test(every_type_is_read),
         cmocka_unit_test(an_unknown_key_suggests_a_similar_one),
         cmocka_unit_test(fallbacks_must_not_form_a_circle),
+        cmocka_unit_test(a_fallback_may_be_of_another_application),
         cmocka_unit_test(a_chain_of_fallbacks_has_an_end),
         cmocka_unit_test(a_wrong_type_is_reported_with_its_value),
         cmocka_unit_test(texts_have_no_zero_byte_and_names_have_a_form),

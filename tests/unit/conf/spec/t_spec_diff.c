@@ -82,6 +82,7 @@ static void hashes_know_every_key(void **state AS_UNUSED)
     } values[] = {
         {AS_SPEC_DEPLOYMENT_MAX_ONGOING_REQUESTS, "max_ongoing_requests: 7"},
         {AS_SPEC_DEPLOYMENT_MAX_QUEUED_REQUESTS, "max_queued_requests: 7"},
+        {AS_SPEC_DEPLOYMENT_MAX_QUEUED_PER_CALLER, "max_queued_requests_per_caller: true"},
         {AS_SPEC_DEPLOYMENT_IDEMPOTENT, "idempotent: false"},
         {AS_SPEC_DEPLOYMENT_EXECUTION_TIMEOUT, "execution_timeout_s: 7"},
         {AS_SPEC_DEPLOYMENT_HEALTH_CHECK_TIMEOUT, "health_check_timeout_s: 7"},

@@ -122,14 +122,22 @@ static void values_of_the_code_are_checked_by_the_same_table(void **state AS_UNU
     assert_null(laid("applications: [{import_path: m}]", "x\t{\"name\": \"y\"}\tm:1\n"));
 }
 
-static void deployments_of_other_applications_are_not_replaced(void **state AS_UNUSED)
+static void another_application_may_have_the_same_deployment(void **state AS_UNUSED)
 {
-    assert_null(laid("applications:\n"
-                     "- {import_path: m}\n"
-                     "- {name: b, command: [x], deployments: [{name: d}]}\n",
-                     "d\tm:1\n"));
-    assert_string_equal((char *)err_text.p, "m:2:3: import_path: the deployment 'd' of m already "
-                                            "exists in application 'b'\n");
+    struct as_spec *s = laid("applications:\n"
+                             "- {import_path: m}\n"
+                             "- {name: b, command: [x], deployments: [{name: d}]}\n",
+                             "d\tm:1\n");
+    struct as_spec_walk w;
+
+    assert_non_null(s);
+    assert_true(as_spec_find_deployment(s->file, AS_STR("default#d"), &w));
+    assert_string_equal(w.app->v[0].s, "default");
+    assert_true(as_spec_find_deployment(s->file, AS_STR("b#d"), &w));
+    assert_string_equal(w.app->v[0].s, "b");
+    assert_false(as_spec_find_deployment(s->file, AS_STR("c#d"), &w));
+    assert_true(as_str_eq(as_spec_plain_id(s->file, AS_STR("b#d")), AS_STR("b#d")));
+    as_spec_free(s);
 }
 
 static void a_command_has_one_deployment(void **state AS_UNUSED)
@@ -159,6 +167,37 @@ static void code_alone_is_a_spec(void **state AS_UNUSED)
     as_declared_fini(&code);
 }
 
+static void an_ingress_of_the_command_line_has_all_paths(void **state AS_UNUSED)
+{
+    struct as_spec_limits l = limits();
+    struct as_declared with = described("x\tm:1\ny\t{\"ingress\":true}\tn:1\n");
+    struct as_declared without = described("x\tm:1\n");
+    struct as_buf err = {0};
+    struct as_spec *s = NULL;
+
+    assert_int_equal(as_spec_new_from_code(&s, &l, "default", "m:app", &with, &err), 0);
+    assert_string_equal(as_spec_str(app_of(s, 0), AS_SPEC_APPLICATION_ROUTE_PREFIX), "/");
+    as_spec_free(s);
+    assert_int_equal(as_spec_new_from_code(&s, &l, "default", "m.py", &without, &err), 0);
+    assert_false(as_spec_is_set(app_of(s, 0), AS_SPEC_APPLICATION_ROUTE_PREFIX));
+    as_spec_free(s);
+    as_declared_fini(&with);
+    as_declared_fini(&without);
+}
+
+static void arguments_of_the_command_line_are_a_key(void **state AS_UNUSED)
+{
+    struct as_spec_limits l = limits();
+    struct as_declared code = described("@args\t{\"n\":\"3\"}\nx\tm:1\n");
+    struct as_buf err = {0};
+    struct as_spec *s = NULL;
+
+    assert_int_equal(as_spec_new_from_code(&s, &l, "default", "m:build", &code, &err), 0);
+    assert_string_equal(as_spec_str(app_of(s, 0), AS_SPEC_APPLICATION_ARGS), "{\"n\":\"3\"}");
+    as_spec_free(s);
+    as_declared_fini(&code);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,9 +206,11 @@ int main(void)
         cmocka_unit_test(deployments_of_the_code_need_not_be_listed),
         cmocka_unit_test(a_deployment_that_the_code_lacks_is_an_error),
         cmocka_unit_test(values_of_the_code_are_checked_by_the_same_table),
-        cmocka_unit_test(deployments_of_other_applications_are_not_replaced),
+        cmocka_unit_test(another_application_may_have_the_same_deployment),
         cmocka_unit_test(a_command_has_one_deployment),
         cmocka_unit_test(code_alone_is_a_spec),
+        cmocka_unit_test(an_ingress_of_the_command_line_has_all_paths),
+        cmocka_unit_test(arguments_of_the_command_line_are_a_key),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -59,6 +59,12 @@ static void keys_override_the_server(void **state AS_UNUSED)
     assert_int_equal(t.policy.roll_percent, 50);
     assert_int_equal(target(DEPLOYMENT("max_restarts: -1")).policy.restart.give_up, 0);
     assert_int_equal(target(DEPLOYMENT("max_restarts: 0")).policy.restart.give_up, 1);
+    /* Ray Serve counts the failures */
+    assert_int_equal(target(DEPLOYMENT("max_constructor_retry_count: 3")).policy.restart.give_up,
+                     3);
+    assert_false(target(DEPLOYMENT("max_surge_percent: 0")).policy.has_surge);
+    assert_true(target(DEPLOYMENT("max_surge_percent: 30")).policy.surge.percent);
+    assert_int_equal(target(DEPLOYMENT("max_surge_percent: 30")).policy.surge.n, 30);
     assert_int_equal(target(DEPLOYMENT("rolling_update_percentage: 0.001")).policy.roll_percent, 1);
     assert_int_equal(target(DEPLOYMENT("rolling_update_percentage: 1")).policy.roll_percent, 100);
     assert_int_equal(target(DEPLOYMENT("num_replicas: 0")).replicas, 0);
@@ -173,10 +179,12 @@ static void settings_are_as_a_worker_says_them(void **state AS_UNUSED)
     assert_int_equal(o.has, 0);
     assert_true(!t.flags && !t.canary && !t.mirror && !fallback[0]);
     read_settings(DEPLOYMENT("request_timeout_s: 2.5, idempotent: false, max_queued_requests: -1, "
-                             "canary_percent: 0.5, mirror_percent: 100, fallback: other"),
+                             "max_queued_requests_per_caller: true, canary_percent: 0.5, "
+                             "mirror_percent: 100, fallback: other"),
                   false, &o, &t, fallback);
     assert_int_equal(o.has, 1u << AS_FRAME_OPT_REQUEST_TIMEOUT | 1u << AS_FRAME_OPT_IDEMPOTENT |
-                                1u << AS_FRAME_OPT_MAX_QUEUED);
+                                1u << AS_FRAME_OPT_MAX_QUEUED | 1u << AS_FRAME_OPT_PER_CALLER);
+    assert_int_equal(o.value[AS_FRAME_OPT_PER_CALLER], 1);
     assert_int_equal(o.value[AS_FRAME_OPT_REQUEST_TIMEOUT], 2500 * AS_MS);
     assert_int_equal(o.value[AS_FRAME_OPT_IDEMPOTENT], 0);
     assert_true(o.value[AS_FRAME_OPT_MAX_QUEUED] == AS_FRAME_QUEUED_ANY);
@@ -189,8 +197,9 @@ static void settings_are_as_a_worker_says_them(void **state AS_UNUSED)
     assert_int_equal(o.value[AS_FRAME_OPT_REQUEST_TIMEOUT], 0); /* none, whatever the server has */
     assert_int_equal(o.value[AS_FRAME_OPT_IDEMPOTENT], 1);
     assert_int_equal(t.flags, AS_FRAME_CANARY);
-    read_settings(DEPLOYMENT("request_timeout_s: 2, max_queued_requests: 7"), true, &o, &t,
-                  fallback);
+    read_settings(DEPLOYMENT("request_timeout_s: 2, max_queued_requests: 7, "
+                             "max_queued_requests_per_caller: false"),
+                  true, &o, &t, fallback);
     assert_int_equal(o.has, 1u << AS_FRAME_OPT_MAX_QUEUED);
     assert_int_equal(o.value[AS_FRAME_OPT_MAX_QUEUED], 7);
 }
