@@ -4,7 +4,7 @@
  * decoder's output is read. A frame that was accepted is encoded again, and must come out the same.
  */
 #include "base/err.h"
-#include "wire/frame/frame.h"
+#include "wire/frame/frame_services.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -149,6 +149,29 @@ static void check_traffic(const struct as_frame *f, const struct as_frame_traffi
     as_outq_fini(&q);
 }
 
+/* One encoding here, too. */
+static void check_services(const struct as_frame *f)
+{
+    struct as_frame_services s;
+    struct as_frame again;
+    struct as_outq q;
+    struct as_arena a;
+    struct iovec v;
+    const char *why;
+
+    as_arena_init(&a, NULL, 0);
+    if (as_frame_get_services(f, &a, &s, &why) == 0) {
+        touch_str(s.descriptors);
+        as_outq_init(&q);
+        AS_ASSERT(as_frame_put_services(&q, &s) == 0);
+        AS_ASSERT(as_outq_iov(&q, &v, 1) == 1);
+        AS_ASSERT(as_frame_next(v.iov_base, v.iov_len, &again) == (int64_t)v.iov_len);
+        AS_ASSERT(again.n == f->n && memcmp(again.p, f->p, f->n) == 0);
+        as_outq_fini(&q);
+    }
+    as_arena_fini(&a);
+}
+
 /* The type is not checked first: a decoder must not rely on its caller for that. */
 static void small(const struct as_frame *f)
 {
@@ -197,6 +220,7 @@ static void small(const struct as_frame *f)
         touch_str(traffic.fallback);
         check_traffic(f, &traffic);
     }
+    check_services(f);
     if (as_frame_get_cancel(f, &n) == 0)
         /* a gRPC status, which indexes a table */
         AS_ASSERT(n >= 1 && n <= 16);

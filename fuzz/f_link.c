@@ -1,12 +1,14 @@
 /* fuzz/f_link.c — plays a hostile worker against a real link, with requests in flight.
  *
- * The input is a script: well-formed frames in any order with fuzzed numbers, raw frames, raw
- * bytes, requests that are submitted and cancelled in between. Whatever it does, the dispatcher
- * must neither crash nor leak, answer each request at most once and release each exactly once.
+ * The input is a script: well-formed frames in any order with fuzzed numbers, calls to itself and
+ * to nobody, raw frames, raw bytes, requests that are submitted and cancelled in between. Whatever
+ * it does, the dispatcher must neither crash nor leak, answer each request at most once and release
+ * each exactly once.
  */
 #include "base/err.h"
 #include "link/fleet/fleet.h"
 #include "link/native/link.h"
+#include "wire/frame/body.h"
 
 #include <signal.h>
 #include <string.h>
@@ -42,6 +44,7 @@ struct world {
     int peer;
     struct as_outq out;       /* to the dispatcher */
     uint64_t asked, answered; /* questions, each of which has one answer */
+    uint64_t even;            /* the next stream of a call */
 };
 
 /* The input. When it is used up every further byte reads as 0: any cut of an input is an input. */
@@ -329,6 +332,8 @@ static void say_small(struct world *w, struct script *s)
     }
 }
 
+#include "link_calls.h" /* it uses the world, the script and stream_id */
+
 /* Who gets copies, canaries and what it cannot serve: also itself, and one that is not there. */
 static void say_traffic(struct world *w, uint32_t how)
 {
@@ -394,7 +399,7 @@ static void say_raw(struct world *w, struct script *s, bool framed)
     p = as_outq_alloc(&w->out, total);
     memset(p, 0, total);
     p[0] = (uint8_t)n;
-    p[4] = byte(s) % 26;
+    p[4] = byte(s) % 28;
     p[5] = byte(s) & 0x83;
     p[8] = (uint8_t)stream_id(s);
     n = AS_MIN(n, s->n);
@@ -461,7 +466,10 @@ static void begin(struct world *w)
                                  .handshake_timeout = 3600 * AS_SEC,
                                  .max_message = 1 << 20,
                                  .max_body = 2 << 20,
-                                 .parts = {4, 100000}};
+                                 .parts = {4, 100000},
+                                 .call_credit = 6,
+                                 .call_credit_bytes = 200000,
+                                 .max_report = 100};
     int fds[2], err;
 
     signal(SIGPIPE, SIG_IGN); /* the dispatcher hangs up in the middle of our script */
@@ -469,7 +477,10 @@ static void begin(struct world *w)
     AS_ASSERT(!err);
     as_fleet_new(&w->fleet, w->loop, &conf, &ops, w, NULL);
     as_fleet_client_open(&w->client, w->fleet, w->loop);
-    as_fleet_add_process(w->fleet, AS_STR("secret"), AS_STR("r-0"), AS_STR("app"));
+    as_fleet_add_process(w->fleet, AS_STR("secret"), AS_STR("r-0"), AS_STR("a#app"));
+    as_fleet_set_driver_token(w->fleet, AS_STR("drive"));
+    as_fleet_set_join_token(w->fleet, AS_STR("join"));
+    w->even = 2;
     err = socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds);
     AS_ASSERT(!err);
     w->peer = fds[1];
@@ -515,6 +526,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         if (b >= 250)
             care(&w, &s);
+        else if (b >= 240)
+            say_call(&w, &s);
         else if (op == 0)
             say_hello(&w, &s);
         else if (op == 1)

@@ -72,7 +72,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct as_buf out = {0};
 
     for (int set = AS_GRPC_REFLECTION_CLIENTS; set <= AS_GRPC_REFLECTION_MANAGEMENT; set++) {
-        if (as_grpc_reflection_answer((enum as_grpc_reflection_set)set, data, size, &out) == 0)
+        if (as_grpc_reflection_answer(
+                &(struct as_grpc_reflection_source){.set = (enum as_grpc_reflection_set)set}, data,
+                size, &out) == 0)
             AS_ASSERT(out.n > 0);
         check_well_formed(as_buf_slice(&out));
         out.n = 0;

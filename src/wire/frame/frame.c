@@ -60,6 +60,9 @@ static const struct {
     [AS_FRAME_OPTIONS] = {"OPTIONS", true},
     [AS_FRAME_MOVE] = {"MOVE", true},
     [AS_FRAME_TRAFFIC] = {"TRAFFIC", true},
+    [AS_FRAME_TARGET] = {"TARGET", true},
+    [AS_FRAME_REPORT] = {"REPORT", true},
+    [AS_FRAME_SERVICES] = {"SERVICES", true},
 };
 
 const char *as_frame_type_name(uint8_t type)

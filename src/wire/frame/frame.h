@@ -53,6 +53,9 @@ enum as_frame_type {
     AS_FRAME_OPTIONS = 22,
     AS_FRAME_MOVE = 23,
     AS_FRAME_TRAFFIC = 24,
+    AS_FRAME_TARGET = 25,
+    AS_FRAME_REPORT = 26,
+    AS_FRAME_SERVICES = 27,
 };
 
 /* Flags of the header. */
@@ -81,7 +84,7 @@ int64_t as_frame_peek(const uint8_t *p, size_t n, struct as_frame *ret_f);
  * body follows the table at the next multiple of 64 from the start of the frame. A larger body
  * follows in DATA frames of the same stream, as raw bytes in order; the last of them has END. */
 struct as_frame_msg {
-    uint8_t kind;     /* AS_FRAME_TENSOR; OPEN only */
+    uint8_t kind;     /* AS_FRAME_TENSOR; OPEN only. Others: frame_call.h, frame_http.h */
     uint8_t priority; /* OPEN only; 0 is the most urgent */
     uint32_t target;  /* OPEN only; the number from REGISTERED */
     uint64_t timeout; /* OPEN only; ns that are left, 0: no deadline */
@@ -176,6 +179,8 @@ struct as_frame_hello {
 #define AS_CAP_PAGE          0x4u  /* HELLO carries the descriptor of a status page */
 #define AS_CAP_MOVE          0x8u  /* MOVE: the worker connects again, and serves both links */
 #define AS_CAP_TENSOR_PARAMS 0x10u /* messages may have parameters of single tensors */
+#define AS_CAP_CALLS         0x20u /* calls: kind 3, TARGET, REPORT, streams of even numbers */
+#define AS_CAP_DRIVER        0x40u /* from a program that only calls: no models, no slots */
 /* Each string has at most AS_FRAME_NAME bytes (peer is cut; the caller checks the others). */
 void as_frame_put_hello(struct as_outq *q, const struct as_frame_hello *h);
 int as_frame_get_hello(const struct as_frame *f, struct as_frame_hello *ret_h);
@@ -197,8 +202,10 @@ struct as_frame_register {
     struct as_str name, version, platform;
     uint32_t max_ongoing; /* limit of this model, 1…65535 */
     bool idempotent;
-    bool decoupled;               /* it answers with any number of messages */
-    bool streams_inputs;          /* it accepts any number of messages; only with decoupled */
+    bool decoupled;      /* it answers with any number of messages */
+    bool streams_inputs; /* it accepts any number of messages; only with decoupled */
+    bool opaque; /* a target of calls: no signature, no batching, decoupled or not by each call */
+    bool http;   /* only with opaque: it also takes requests of HTTP (wire/frame/frame_http.h) */
     bool has_inputs, has_outputs; /* false: this side has no declared signature */
     int64_t max_queued;           /* of the deployment: -1 unlimited, 0 not set, else 1… */
     uint32_t budget;              /* of the deployment: slots of a replica, 1…65535 */
@@ -303,6 +310,7 @@ enum as_frame_option {
     AS_FRAME_OPT_HEALTH_FAILURES, /* failures in a row that end the worker; at least 1 */
     AS_FRAME_OPT_MAX_QUEUED,      /* queue limit; 1 … AS_FRAME_QUEUED_MAX, or _ANY: no limit */
     AS_FRAME_OPT_IDEMPOTENT,      /* 1: requests may run twice; 0: they may not */
+    AS_FRAME_OPT_PER_CALLER,      /* 1: the queue limit holds for each caller apart; 0: for all */
     AS_FRAME_OPTION_END
 };
 #define AS_FRAME_OPTION_MAX   (86400 * (uint64_t)AS_SEC) /* maximum of the times: a day */

@@ -326,7 +326,7 @@ static bool is_option(uint32_t key, uint64_t v)
         return v >= 1 && v <= AS_FRAME_FAILURES_MAX;
     if (key == AS_FRAME_OPT_MAX_QUEUED)
         return (v >= 1 && v <= AS_FRAME_QUEUED_MAX) || v == AS_FRAME_QUEUED_ANY;
-    if (key == AS_FRAME_OPT_IDEMPOTENT)
+    if (key == AS_FRAME_OPT_IDEMPOTENT || key == AS_FRAME_OPT_PER_CALLER)
         return v <= 1;
     return v <= AS_FRAME_OPTION_MAX && (v || key != AS_FRAME_OPT_HEALTH_TIMEOUT);
 }

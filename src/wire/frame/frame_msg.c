@@ -1,37 +1,9 @@
 /* Decoding of messages: nothing of the input is trusted before it is checked here. */
 #include "base/err.h"
-#include "wire/frame/frame_le.h"
+#include "wire/frame/frame_table.h"
 #include "wire/name_check.h"
 
 static_assert(AS_FRAME_TENSORS <= AS_NAME_CHECK_MAX, "names are compared in one go");
-
-/* The unread part of a table, and why it was refused. */
-struct table_reader {
-    const uint8_t *p;
-    size_t n;
-    const char *why;
-};
-
-static bool reject(struct table_reader *w, const char *why)
-{
-    w->why = why;
-    return false;
-}
-
-/* The next `n` bytes of the table, rounded up to 8; NULL: the table is too short. */
-static const uint8_t *take_bytes(struct table_reader *w, size_t n)
-{
-    const uint8_t *p = w->p;
-
-    n = AS_ALIGN(n, 8);
-    if (n > w->n) {
-        w->why = "table: cut short";
-        return NULL;
-    }
-    w->p += n;
-    w->n -= n;
-    return p;
-}
 
 /* Reads a tensor. *end: where the previous tensor ends in the body; it is set to the end of this
  * one. */
@@ -121,22 +93,6 @@ static bool get_tensor_params(struct table_reader *w, const struct as_frame_msg 
     }
     return as_tensor_params_ordered(&m->tensor_params, m->n_tensors) ||
            reject(w, "parameter of a tensor: no such tensor, or not in the tensors' order");
-}
-
-static bool get_meta(struct table_reader *w, struct as_meta *m)
-{
-    const uint8_t *r = take_bytes(w, AS_MSG_META);
-
-    if (!r)
-        return false;
-    m->key.n = get32(r);
-    m->value.n = get32(r + 4);
-    r = take_bytes(w, m->key.n + m->value.n);
-    if (!r)
-        return false;
-    m->key.p = (const char *)r;
-    m->value.p = (const char *)r + m->key.n;
-    return true;
 }
 
 /* Reads the fixed part; *ret_id: the length of the request id. */

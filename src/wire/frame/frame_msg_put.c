@@ -1,6 +1,6 @@
 /* Encoding of messages: OPEN with the tensors of a request, DATA|MSG with those of a response. */
 #include "base/err.h"
-#include "wire/frame/frame_le.h"
+#include "wire/frame/frame_table.h"
 
 #define FOLLOW_FRAME (AS_FRAME_MAX - AS_FRAME_HEADER) /* a frame of this size needs no padding */
 
@@ -50,29 +50,7 @@ static size_t table_len(const struct as_msg *msg, const struct as_tensor_params 
         n += AS_MSG_PARAM + param_text(&msg->params[i]);
     for (uint32_t i = 0; i < tensor_params->n; i++)
         n += AS_MSG_TENSOR_PARAM + param_text(&tensor_params->at[i].param);
-    for (uint32_t i = 0; i < msg->n_meta; i++) {
-        const struct as_meta *m = &msg->meta[i];
-
-        if (m->key.n > AS_FRAME_TABLE || m->value.n > AS_FRAME_TABLE)
-            return over;
-        n += AS_MSG_META + AS_ALIGN(m->key.n + m->value.n, 8);
-    }
-    return n;
-}
-
-/* Writes `a` and then `b`, padded with zeros to 8; returns the end. */
-static uint8_t *put_names(uint8_t *p, struct as_str a, struct as_str b)
-{
-    size_t n = AS_ALIGN(a.n + b.n, 8);
-
-    if (!n)
-        return p;
-    put64(p + n - 8, 0);
-    if (a.n)
-        memcpy(p, a.p, a.n);
-    if (b.n)
-        memcpy(p + a.n, b.p, b.n);
-    return p + n;
+    return n + meta_len(msg->meta, msg->n_meta);
 }
 
 static uint8_t *put_tensors(uint8_t *p, const struct as_tensor *t, uint32_t n)
@@ -134,16 +112,6 @@ static uint8_t *put_tensor_params(uint8_t *p, const struct as_tensor_params *ten
     return p;
 }
 
-static uint8_t *put_meta(uint8_t *p, const struct as_meta *m, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++, m++) {
-        put32(p, (uint32_t)m->key.n);
-        put32(p + 4, (uint32_t)m->value.n);
-        p = put_names(p + AS_MSG_META, m->key, m->value);
-    }
-    return p;
-}
-
 /* Copies all tensors to p, with their padding. */
 static void put_body(uint8_t *p, const struct as_msg *msg)
 {
@@ -158,20 +126,9 @@ static void put_body(uint8_t *p, const struct as_msg *msg)
     }
 }
 
-/* Writes a body piece by piece: into the room of the message's own frame, or, if there is none,
- * into as many DATA frames as needed. */
-struct body_writer {
-    struct as_outq *q;
-    uint64_t stream;
-    uint64_t left; /* bytes of the body that are not written */
-    uint64_t room; /* bytes that the current frame has left */
-    bool more;     /* the last frame has no END */
-    size_t pad;    /* padding after the current frame */
-};
+const uint8_t as_frame_zeros[AS_FRAME_ALIGN];
 
-static const uint8_t zeros[AS_FRAME_ALIGN];
-
-static void begin_data_frame(struct body_writer *w)
+static void begin_data_frame(struct as_frame_body_writer *w)
 {
     uint32_t n = (uint32_t)AS_MIN(w->left, (uint64_t)FOLLOW_FRAME);
 
@@ -181,7 +138,8 @@ static void begin_data_frame(struct body_writer *w)
     w->pad = AS_ALIGN(AS_FRAME_HEADER + (size_t)n, AS_FRAME_ALIGN) - AS_FRAME_HEADER - n;
 }
 
-static void put_bytes(struct body_writer *w, const uint8_t *p, uint64_t n, struct as_blob *owner)
+void as_frame_body_put(struct as_frame_body_writer *w, const uint8_t *p, uint64_t n,
+                       struct as_blob *owner)
 {
     while (n) {
         size_t k;
@@ -198,11 +156,12 @@ static void put_bytes(struct body_writer *w, const uint8_t *p, uint64_t n, struc
         w->room -= k;
         w->left -= k;
         if (!w->room)
-            as_outq_copy(w->q, zeros, w->pad);
+            as_outq_copy(w->q, as_frame_zeros, w->pad);
     }
 }
 
-static void put_tensor_data(struct body_writer *w, const struct as_msg *msg, struct as_blob *owner)
+static void put_tensor_data(struct as_frame_body_writer *w, const struct as_msg *msg,
+                            struct as_blob *owner)
 {
     uint64_t total = w->left;
 
@@ -211,8 +170,8 @@ static void put_tensor_data(struct body_writer *w, const struct as_msg *msg, str
         uint64_t at = total - w->left;
 
         if (at < total)
-            put_bytes(w, zeros, AS_ALIGN(at, AS_FRAME_ALIGN) - at, NULL);
-        put_bytes(w, t->data, t->nbytes, t->nbytes > AS_COPY_MAX ? owner : NULL);
+            as_frame_body_put(w, as_frame_zeros, AS_ALIGN(at, AS_FRAME_ALIGN) - at, NULL);
+        as_frame_body_put(w, t->data, t->nbytes, t->nbytes > AS_COPY_MAX ? owner : NULL);
     }
     AS_ASSERT(!w->left);
 }
@@ -249,12 +208,8 @@ __attribute__((noinline)) static void put_large(struct as_outq *q, uint64_t stre
                                                 const struct as_msg *msg, uint64_t body, bool more,
                                                 struct as_blob *owner)
 {
-    struct body_writer w = {.q = q, .stream = stream, .left = body, .more = more};
+    struct as_frame_body_writer w = as_frame_body_writer(q, stream, body, more);
 
-    if (body <= AS_FRAME_INLINE) {
-        w.room = body;
-        w.pad = AS_ALIGN((size_t)body, AS_FRAME_ALIGN) - (size_t)body;
-    }
     put_tensor_data(&w, msg, owner);
 }
 

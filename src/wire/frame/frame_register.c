@@ -15,6 +15,8 @@
 #define HAS_OUTPUTS 4u
 #define DECOUPLED   8u
 #define STREAMS_IN  16u
+#define OPAQUE      32u
+#define HTTP        64u
 
 /* The size of all labels with their lengths; SIZE_MAX: too many or too long. */
 static size_t labels_len(const struct as_tensor_spec *s)
@@ -123,7 +125,8 @@ int as_frame_put_register(struct as_outq *q, const struct as_frame_register *r)
     put16(p + 8, (uint16_t)r->platform.n);
     put16(p + 10, (uint16_t)((r->idempotent ? IDEMPOTENT : 0) | (r->has_inputs ? HAS_INPUTS : 0) |
                              (r->has_outputs ? HAS_OUTPUTS : 0) | (r->decoupled ? DECOUPLED : 0) |
-                             (r->streams_inputs ? STREAMS_IN : 0)));
+                             (r->streams_inputs ? STREAMS_IN : 0) | (r->opaque ? OPAQUE : 0) |
+                             (r->http ? HTTP : 0)));
     put32(p + 12, r->max_ongoing);
     put32(p + 16, r->budget);
     put32(p + 20, r->batching.max_size);
@@ -261,16 +264,24 @@ static int get_fixed(const struct as_frame *f, struct as_frame_register *r, cons
     r->has_outputs = flags & HAS_OUTPUTS;
     r->decoupled = flags & DECOUPLED;
     r->streams_inputs = flags & STREAMS_IN;
+    r->opaque = flags & OPAQUE;
+    r->http = flags & HTTP;
     r->max_ongoing = get32(p + 12);
     r->budget = get32(p + 16);
     r->batching.max_size = get32(p + 20);
     r->max_queued = (int64_t)get64(p + 24);
     r->n_inputs = get32(p + 32);
     r->n_outputs = get32(p + 36);
-    if (flags & ~(IDEMPOTENT | HAS_INPUTS | HAS_OUTPUTS | DECOUPLED | STREAMS_IN))
+    if (flags & ~(IDEMPOTENT | HAS_INPUTS | HAS_OUTPUTS | DECOUPLED | STREAMS_IN | OPAQUE | HTTP))
         return AS_EPROTO;
     *ret_why = "REGISTER: a stream of inputs needs a stream of answers";
     if (r->streams_inputs && !r->decoupled)
+        return AS_EPROTO;
+    *ret_why = "REGISTER: a target of calls has neither a signature, nor batching, nor streams";
+    if (r->opaque && (r->has_inputs || r->has_outputs || r->batching.max_size || r->decoupled))
+        return AS_EPROTO;
+    *ret_why = "REGISTER: requests of HTTP need a target of calls";
+    if (r->http && !r->opaque)
         return AS_EPROTO;
     *ret_why = "REGISTER: tensors on a side without a signature";
     if ((r->n_inputs && !r->has_inputs) || (r->n_outputs && !r->has_outputs))

@@ -7,7 +7,8 @@
 
 #include <reflection.pb-c.h>
 
-#define FILES_MAX 64u /* files of one set; proto/ has about ten */
+#define SERVICES_OF_OURS 64u  /* proto/ has about ten */
+#define FILES_MAX        256u /* files of one answer; proto/ has about ten */
 
 /* Generated: the FileDescriptorSets of proto/. */
 extern const unsigned char as_grpc_reflection_clients[], as_grpc_reflection_management[];
@@ -16,7 +17,7 @@ extern const size_t as_grpc_reflection_clients_len, as_grpc_reflection_managemen
 typedef Grpc__Reflection__V1__ServerReflectionRequest request;
 typedef Grpc__Reflection__V1__ServerReflectionResponse response;
 
-/* --- descriptors; they are made at build time, and so well-formed --- */
+/* --- descriptors; those of the user may be malformed, and are read up to there --- */
 
 /* Field numbers of descriptor.proto. */
 enum { SET_FILE = 1, NAME = 1, FILE_PACKAGE = 2, FILE_DEPENDENCY = 3, FILE_SERVICE = 6 };
@@ -28,8 +29,7 @@ static bool next_field(struct as_pb *r, struct as_pb_field *f)
 
     while ((rc = as_pb_next(r, f)) == 1 && f->wire != AS_PB_LEN) {
     }
-    AS_ASSERT(rc >= 0);
-    return rc;
+    return rc == 1;
 }
 
 /* The first field with this number; empty: there is none. */
@@ -54,14 +54,24 @@ static struct as_str descriptor_set(enum as_grpc_reflection_set set)
                            as_grpc_reflection_clients_len};
 }
 
-static struct as_str find_file(enum as_grpc_reflection_set set, struct as_str name)
-{
-    struct as_pb r = as_pb_of(descriptor_set(set));
-    struct as_pb_field f;
+typedef struct as_grpc_reflection_source source;
 
-    while (next_field(&r, &f)) {
-        if (f.number == SET_FILE && as_str_eq(get_field(f.s, NAME), name))
-            return f.s;
+/* The i-th set of a source: ours, then those of the user. */
+static struct as_str set_of(const source *from, uint32_t i)
+{
+    return i ? from->sets[i - 1] : descriptor_set(from->set);
+}
+
+static struct as_str find_file(const source *from, struct as_str name)
+{
+    for (uint32_t i = 0; i <= from->n_sets; i++) {
+        struct as_pb r = as_pb_of(set_of(from, i));
+        struct as_pb_field f;
+
+        while (next_field(&r, &f)) {
+            if (f.number == SET_FILE && as_str_eq(get_field(f.s, NAME), name))
+                return f.s;
+        }
     }
     return (struct as_str){0};
 }
@@ -100,28 +110,43 @@ static bool scope_declares(struct as_str scope, enum kind kind, struct as_str na
     return false;
 }
 
-struct as_str as_grpc_reflection_find_symbol(enum as_grpc_reflection_set set, struct as_str name)
+/* The part of a name behind "package."; empty: it is not of the package. */
+static struct as_str in_package(struct as_str name, struct as_str package)
 {
-    struct as_pb r = as_pb_of(descriptor_set(set));
-    struct as_pb_field f;
+    if (!package.n)
+        return name;
+    if (name.n <= package.n + 1 || name.p[package.n] != '.' ||
+        memcmp(name.p, package.p, package.n) != 0)
+        return (struct as_str){0};
+    return (struct as_str){name.p + package.n + 1, name.n - package.n - 1};
+}
 
-    while (next_field(&r, &f)) {
-        struct as_str package = get_field(f.s, FILE_PACKAGE);
+static struct as_str find_symbol(const source *from, struct as_str name)
+{
+    for (uint32_t i = 0; i <= from->n_sets; i++) {
+        struct as_pb r = as_pb_of(set_of(from, i));
+        struct as_pb_field f;
 
-        if (f.number == SET_FILE && name.n > package.n + 1 && name.p[package.n] == '.' &&
-            memcmp(name.p, package.p, package.n) == 0 &&
-            scope_declares(f.s, A_FILE,
-                           (struct as_str){name.p + package.n + 1, name.n - package.n - 1}))
-            return f.s;
+        while (next_field(&r, &f)) {
+            struct as_str inner = in_package(name, get_field(f.s, FILE_PACKAGE));
+
+            if (f.number == SET_FILE && inner.n && scope_declares(f.s, A_FILE, inner))
+                return f.s;
+        }
     }
     return (struct as_str){0};
+}
+
+struct as_str as_grpc_reflection_find_symbol(enum as_grpc_reflection_set set, struct as_str name)
+{
+    return find_symbol(&(source){.set = set}, name);
 }
 
 /* --- answers --- */
 
 /* A file and everything that it imports, each file once, imported files later. */
 struct file_closure {
-    enum as_grpc_reflection_set set;
+    const source *from;
     ProtobufCBinaryData files[FILES_MAX];
     size_t n;
 };
@@ -135,11 +160,12 @@ static void add_file(struct file_closure *c, struct as_str file)
         if (c->files[i].data == (const uint8_t *)file.p)
             return;
     }
-    AS_ASSERT(c->n < FILES_MAX);
+    if (!file.n || c->n == FILES_MAX)
+        return;
     c->files[c->n++] = (ProtobufCBinaryData){file.n, (uint8_t *)(uintptr_t)file.p};
     while (next_field(&r, &f)) {
         if (f.number == FILE_DEPENDENCY)
-            add_file(c, find_file(c->set, f.s));
+            add_file(c, find_file(c->from, f.s));
     }
 }
 
@@ -170,11 +196,11 @@ static void put_error(struct as_buf *out, response *r, int err, const char *what
     put_response(out, r);
 }
 
-static void put_file(struct as_buf *out, response *r, enum as_grpc_reflection_set set,
-                     struct as_str file, const char *what, const char *name)
+static void put_file(struct as_buf *out, response *r, const source *from, struct as_str file,
+                     const char *what, const char *name)
 {
     Grpc__Reflection__V1__FileDescriptorResponse d;
-    struct file_closure c = {.set = set};
+    struct file_closure c = {.from = from};
 
     if (!file.n) {
         put_error(out, r, AS_ENOTFOUND, what, name);
@@ -190,13 +216,12 @@ static void put_file(struct as_buf *out, response *r, enum as_grpc_reflection_se
     put_response(out, r);
 }
 
-/* No message here has extensions: proto3 has none. */
-static void put_no_extensions(struct as_buf *out, response *r, enum as_grpc_reflection_set set,
-                              char *type)
+/* No message here has extensions: proto3 has none; those of the user are not looked for. */
+static void put_no_extensions(struct as_buf *out, response *r, const source *from, char *type)
 {
     Grpc__Reflection__V1__ExtensionNumberResponse e;
 
-    if (!as_grpc_reflection_find_symbol(set, as_str_of(type)).n) {
+    if (!find_symbol(from, as_str_of(type)).n) {
         put_error(out, r, AS_ENOTFOUND, "no type", type);
         return;
     }
@@ -209,12 +234,25 @@ static void put_no_extensions(struct as_buf *out, response *r, enum as_grpc_refl
 }
 
 struct services {
-    Grpc__Reflection__V1__ServiceResponse rows[FILES_MAX], *refs[FILES_MAX];
-    char names[FILES_MAX][128];
-    size_t n;
+    Grpc__Reflection__V1__ServiceResponse *rows, **refs;
+    size_t n, cap;
 };
 
-static void add_services(struct services *s, struct as_str file)
+/* name: allocated, or NULL; ownership moves here. False: no memory. */
+static bool add_service(struct services *s, char *name)
+{
+    if (!name || s->n == s->cap) {
+        free(name);
+        return false;
+    }
+    grpc__reflection__v1__service_response__init(&s->rows[s->n]);
+    s->rows[s->n].name = name;
+    s->refs[s->n] = &s->rows[s->n];
+    s->n++;
+    return true;
+}
+
+static bool add_services(struct services *s, struct as_str file)
 {
     struct as_str package = get_field(file, FILE_PACKAGE), name;
     struct as_pb r = as_pb_of(file);
@@ -223,33 +261,53 @@ static void add_services(struct services *s, struct as_str file)
     while (next_field(&r, &f)) {
         if (f.number != FILE_SERVICE)
             continue;
-        AS_ASSERT(s->n < FILES_MAX);
         name = get_field(f.s, NAME);
-        snprintf(s->names[s->n], sizeof(s->names[0]), "%.*s.%.*s", AS_STR_FMT(package),
-                 AS_STR_FMT(name));
-        grpc__reflection__v1__service_response__init(&s->rows[s->n]);
-        s->rows[s->n].name = s->names[s->n];
-        s->refs[s->n] = &s->rows[s->n];
-        s->n++;
+        if (!add_service(s, as_str_format("%.*s.%.*s", AS_STR_FMT(package), AS_STR_FMT(name))))
+            return false;
     }
+    return true;
 }
 
-static void put_services(struct as_buf *out, response *r, enum as_grpc_reflection_set which)
+/* False: no memory. */
+static bool add_all_services(struct services *s, const source *from)
 {
-    Grpc__Reflection__V1__ListServiceResponse l;
-    struct services s = {.n = 0};
-    struct as_pb set = as_pb_of(descriptor_set(which));
+    struct as_pb set = as_pb_of(descriptor_set(from->set));
     struct as_pb_field f;
 
-    while (next_field(&set, &f))
-        add_services(&s, f.s);
+    s->cap = SERVICES_OF_OURS + from->n_services;
+    s->rows = calloc(s->cap, sizeof(*s->rows));
+    s->refs = calloc(s->cap, sizeof(*s->refs));
+    if (!s->rows || !s->refs)
+        return false;
+    while (next_field(&set, &f)) {
+        if (!add_services(s, f.s))
+            return false;
+    }
+    for (uint32_t i = 0; i < from->n_services; i++) {
+        if (!add_service(s, as_str_dup(from->services[i])))
+            return false;
+    }
+    return true;
+}
+
+static void put_services(struct as_buf *out, response *r, const source *from)
+{
+    Grpc__Reflection__V1__ListServiceResponse l;
+    struct services s = {0};
+    bool ok = add_all_services(&s, from);
+
     grpc__reflection__v1__list_service_response__init(&l);
     l.service = s.refs;
     l.n_service = s.n;
     r->message_response_case =
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
     r->list_services_response = &l;
-    put_response(out, r);
+    if (ok)
+        put_response(out, r);
+    for (size_t i = 0; i < s.n; i++)
+        free(s.rows[i].name);
+    free(s.rows);
+    free(s.refs);
 }
 
 /* The response repeats the request, so every string of it must be UTF-8. */
@@ -269,7 +327,7 @@ static bool is_utf8(const request *q)
     return as_name_check_utf8(as_str_of(s)) && as_name_check_utf8(as_str_of(q->host));
 }
 
-static void answer_request(enum as_grpc_reflection_set set, request *q, struct as_buf *out)
+static void answer_request(const source *from, request *q, struct as_buf *out)
 {
     response r;
 
@@ -278,12 +336,11 @@ static void answer_request(enum as_grpc_reflection_set set, request *q, struct a
     r.original_request = q;
     switch (q->message_request_case) {
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
-        put_file(out, &r, set, find_file(set, as_str_of(q->file_by_filename)), "no file",
+        put_file(out, &r, from, find_file(from, as_str_of(q->file_by_filename)), "no file",
                  q->file_by_filename);
         break;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
-        put_file(out, &r, set,
-                 as_grpc_reflection_find_symbol(set, as_str_of(q->file_containing_symbol)),
+        put_file(out, &r, from, find_symbol(from, as_str_of(q->file_containing_symbol)),
                  "no symbol", q->file_containing_symbol);
         break;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION:
@@ -291,18 +348,18 @@ static void answer_request(enum as_grpc_reflection_set set, request *q, struct a
                   q->file_containing_extension->containing_type);
         break;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_ALL_EXTENSION_NUMBERS_OF_TYPE:
-        put_no_extensions(out, &r, set, q->all_extension_numbers_of_type);
+        put_no_extensions(out, &r, from, q->all_extension_numbers_of_type);
         break;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES:
-        put_services(out, &r, set);
+        put_services(out, &r, from);
         break;
     default:
         put_error(out, &r, AS_EINVALID, "unknown request to host", q->host);
     }
 }
 
-int as_grpc_reflection_answer(enum as_grpc_reflection_set set, const uint8_t *p, size_t n,
-                              struct as_buf *out)
+int as_grpc_reflection_answer(const struct as_grpc_reflection_source *from, const uint8_t *p,
+                              size_t n, struct as_buf *out)
 {
     struct as_pb_unpack mem;
     request *q =
@@ -311,7 +368,7 @@ int as_grpc_reflection_answer(enum as_grpc_reflection_set set, const uint8_t *p,
     int err = mem.out_of_memory ? AS_ENOMEM : AS_EPROTO;
 
     if (q && is_utf8(q)) {
-        answer_request(set, q, out);
+        answer_request(from, q, out);
         err = out->n > had ? 0 : AS_ENOMEM;
     }
     grpc__reflection__v1__server_reflection_request__free_unpacked(q, &mem.allocator);

@@ -18,11 +18,20 @@ enum as_grpc_reflection_set {
 
 #define AS_GRPC_REFLECTION_REQUEST_MAX 65536u /* maximum bytes of a request */
 
+/* Which services there are: those of a listener, and those of the user. */
+struct as_grpc_reflection_source {
+    enum as_grpc_reflection_set set;
+    const struct as_str *sets; /* FileDescriptorSets of the user; may be malformed */
+    uint32_t n_sets;
+    const struct as_str *services; /* "package.Service" of the user, for the list */
+    uint32_t n_services;
+};
+
 /* Parses a ServerReflectionRequest and appends the ServerReflectionResponse. A request for
  * something unknown is answered with an error_response. 0; AS_EPROTO: the request is malformed, or
  * not UTF-8; AS_ENOMEM. */
-int as_grpc_reflection_answer(enum as_grpc_reflection_set set, const uint8_t *p, size_t n,
-                              struct as_buf *out);
+int as_grpc_reflection_answer(const struct as_grpc_reflection_source *from, const uint8_t *p,
+                              size_t n, struct as_buf *out);
 
 /* The serialised FileDescriptorProto of the file that declares a full name ("package.Message",
  * "package.Service.Method"); empty: there is none. */

@@ -276,6 +276,10 @@ static size_t read_step(struct as_h1 *h, const uint8_t *p, size_t n)
         return read_chunk(h, p, n);
     case AS_H1_DATA:
         return read_data(h, p, n);
+    case AS_H1_TUNNEL:
+        h->rq.unread += n;
+        h->ops->on_data(h->conn, h->rq.req, p, n);
+        return n;
     case AS_H1_WAIT:
     case AS_H1_OVER:
         break;

@@ -78,6 +78,13 @@ void as_h1_answer(struct as_h1 *h, uint32_t stream, const struct as_http_answer 
 void as_h1_begin(struct as_h1 *h, uint32_t stream, const struct as_http_answer *a);
 void as_h1_write(struct as_h1 *h, uint32_t stream, const struct as_http_piece *piece);
 void as_h1_finish(struct as_h1 *h, uint32_t stream);
+/* Ends an answer that cannot go on: what was written is sent, then the connection ends, and the
+ * client misses the rest. An answer of which it would not see that is reset. */
+void as_h1_cut(struct as_h1 *h, uint32_t stream);
+/* as_h1_begin with status 101, after on_end: see wire/http/http.h; connection and upgrade are set
+ * here. as_h1_finish then ends the connection. */
+/* The version of the open request: 10 or 11. */
+uint8_t as_h1_version(const struct as_h1 *h);
 /* `100 Continue` is sent automatically if on_request and as_h1_recv return without an answer. */
 void as_h1_consume(struct as_h1 *h, uint32_t stream, size_t n);
 /* Ends the request without an answer, or in the middle of one, and the connection with it. */

@@ -80,6 +80,48 @@ static void parse_expect(struct as_h1_request *r, struct as_str v)
         r->bad_expect = true;
 }
 
+/* A field connection: which fields beside it are for this connection only (RFC 9110 §7.6.1). */
+static const char *parse_connection(struct as_h1 *h, struct as_str v)
+{
+    struct as_str list = v;
+
+    h->closing |= as_h1_syntax_list_has(v, AS_STR("close"));
+    h->rq.says_upgrade |= as_h1_syntax_list_has(v, AS_STR("upgrade"));
+    while (list.n) {
+        struct as_str s = as_str_split(&list, ',');
+
+        if (!s.n || as_str_eq_nocase(s, AS_STR("close")) || as_str_eq_nocase(s, AS_STR("te")) ||
+            as_str_eq_nocase(s, AS_STR("upgrade")) || as_str_eq_nocase(s, AS_STR("keep-alive")))
+            continue;
+        if (h->rq.n_named == AS_H1_NAMED_MAX)
+            return "too many fields connection";
+        h->rq.named[h->rq.n_named++] = v;
+        return NULL;
+    }
+    return NULL;
+}
+
+static bool is_named(const struct as_h1_request *r, struct as_str name)
+{
+    for (uint32_t i = 0; i < r->n_named; i++) {
+        if (as_h1_syntax_list_has(r->named[i], name))
+            return !as_str_eq(name, AS_STR("content-length"));
+    }
+    return false;
+}
+
+/* Drops the fields that fields connection name. */
+static void drop_named_fields(struct as_h1 *h)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < h->head.n_rest; i++) {
+        if (!is_named(&h->rq, h->rest[i].name))
+            h->rest[kept++] = h->rest[i];
+    }
+    h->head.n_rest = kept;
+}
+
 /* Handles the fields that affect the connection or the framing. True: the field is hop-by-hop and
  * is not shown to the owner. */
 static bool parse_special_field(struct as_h1 *h, struct as_str name, struct as_str v,
@@ -97,10 +139,12 @@ static bool parse_special_field(struct as_h1 *h, struct as_str name, struct as_s
             parse_expect(&h->rq, v);
         return false;
     case 7:
+        if (IS("upgrade"))
+            h->rq.upgrades_websocket |= as_h1_syntax_list_has(v, AS_STR("websocket"));
         return IS("upgrade"); /* may be ignored: RFC 9110 §7.8 */
     case 10:
         if (IS("connection"))
-            h->closing |= as_h1_syntax_list_has(v, AS_STR("close"));
+            *err = parse_connection(h, v);
         return IS("connection") || IS("keep-alive");
     case 14:
         if (IS("content-length"))
@@ -328,8 +372,11 @@ static void end_head(struct as_h1 *h)
         as_h1_fail(h, 400, "header", 0, fault);
         return;
     }
+    if (r->n_named)
+        drop_named_fields(h);
     if (r->is_http10) /* RFC 9110 §10.1.1 */
         r->expects = r->bad_expect = false;
+    h->head.wants_websocket = r->says_upgrade && r->upgrades_websocket && !r->is_http10;
     if (r->bad_expect)
         as_h1_fail(h, 417, "header", 0, "expect is not 100-continue");
     else
@@ -368,9 +415,10 @@ static void parse_line(struct as_h1 *h, uint8_t *p, size_t n)
 /* Moves the head to a block that is large enough for the largest head, and all slices with it. */
 static bool grow_head(struct as_h1 *h)
 {
-    struct as_str *own[] = {&h->head.method,        &h->head.path,   &h->head.authority,
-                            &h->head.content_type,  &h->head.te,     &h->head.grpc_timeout,
-                            &h->head.grpc_encoding, &h->rq.authority};
+    struct as_str *own[] = {&h->head.method,        &h->head.path,    &h->head.authority,
+                            &h->head.content_type,  &h->head.te,      &h->head.grpc_timeout,
+                            &h->head.grpc_encoding, &h->rq.authority, &h->rq.named[0],
+                            &h->rq.named[1],        &h->rq.named[2],  &h->rq.named[3]};
     const char *from = (const char *)h->in.p, *to;
 
     if (!as_h1_reserve(&h->in, (size_t)h->conf.max_line + h->conf.max_header_bytes + 8 - h->in.n,

@@ -11,7 +11,8 @@
  *              │              └─ no body ─────────────────────┘
  *   answer:   NONE ─► OPEN ─► COMPLETE ─► SENT   (NONE ─► COMPLETE if it is given as a whole)
  *
- * WAIT becomes LINE when the answer is SENT: as_h1_send has handed out all of it. The buffers of a
+ * WAIT becomes LINE when the answer is SENT: as_h1_send has handed out all of it. An answer 101
+ * makes it TUNNEL, where all bytes are the owner's; TUNNEL becomes OVER. The buffers of a
  * request are part of the connection and are used again for the next request.
  */
 #ifndef AS_WIRE_H1_INTERNAL_H
@@ -35,6 +36,7 @@ enum as_h1_state {
     AS_H1_CHUNK, /* what is between the data of chunks: h1_syntax.h */
     AS_H1_DATA,
     AS_H1_TRAILER,
+    AS_H1_TUNNEL, /* behind an answer 101 */
     AS_H1_WAIT,
     AS_H1_OVER
 };
@@ -52,6 +54,8 @@ struct as_h1_bytes {
     size_t n, cap;
 };
 
+#define AS_H1_NAMED_MAX 4u
+
 /* The request that is read or answered; cleared for the next one. */
 struct as_h1_request {
     void *req;                      /* the owner's pointer; NULL: there is none, or it was closed */
@@ -61,11 +65,18 @@ struct as_h1_request {
     bool has_host, has_length, chunked;
     bool expects;            /* 100-continue, and it was not sent yet */
     bool bad_expect;         /* its expect is something else */
+    bool says_upgrade;       /* a field connection names upgrade */
+    bool upgrades_websocket; /* a field upgrade names websocket */
     bool is_absolute;        /* the target is an absolute URL; its authority is in `authority` */
     bool streamed;           /* the answer comes over time, and its pieces hold references */
     bool in_chunks, no_body; /* how its answer is sent */
+    bool is_sized;           /* the answer comes over time, with a length */
+    bool is_cut;             /* as_h1_cut: the last chunk is not sent */
     bool drained_due;        /* on_drained must be called */
-    uint32_t n_fields;       /* fields, or trailers */
+    /* values of fields connection that name other fields, which are not shown to the owner */
+    struct as_str named[AS_H1_NAMED_MAX];
+    uint32_t n_named;
+    uint32_t n_fields; /* fields, or trailers */
     size_t list_size;
     struct as_str authority;
     uint64_t left; /* bytes that are missing of the body, or of its chunk */

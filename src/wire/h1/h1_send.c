@@ -15,6 +15,7 @@ static struct as_str reason_phrase(uint32_t status)
         uint32_t status;
         struct as_str text;
     } known[] = {
+        {101, {"Switching Protocols", 19}},
         {200, {"OK", 2}},
         {201, {"Created", 7}},
         {202, {"Accepted", 8}},
@@ -36,6 +37,7 @@ static struct as_str reason_phrase(uint32_t status)
         {417, {"Expectation Failed", 18}},
         {422, {"Unprocessable Content", 21}},
         {429, {"Too Many Requests", 17}},
+        {426, {"Upgrade Required", 16}},
         {431, {"Request Header Fields Too Large", 31}},
         {499, {"Client Closed Request", 21}},
         {500, {"Internal Server Error", 21}},
@@ -107,8 +109,15 @@ static uint8_t *put_framing(struct as_h1 *h, uint8_t *p, const struct as_http_an
 {
     struct as_str given = h->rq.is_head ? given_length(a) : (struct as_str){0};
 
+    if (a->status == 101)
+        return put_text(p, AS_STR("connection: upgrade\r\nupgrade: websocket\r\n"));
     if (a->status == 204 || a->status == 304)
         return p; /* RFC 9110 §8.6 */
+    if (h->rq.streamed && a->has_length) {
+        p = put_text(p, AS_STR("content-length: "));
+        p = put_number(p, a->length);
+        return put_text(p, AS_STR("\r\n"));
+    }
     if (h->rq.streamed && !h->rq.in_chunks) {
         h->closing = true;
         return p;
@@ -144,7 +153,7 @@ static bool put_head(struct as_h1 *h, const struct as_http_answer *a, uint64_t l
         p = put_text(p, AS_STR("\r\n"));
     }
     p = put_framing(h, p, a, length);
-    if (h->closing)
+    if (h->closing && a->status != 101)
         p = put_text(p, AS_STR("connection: close\r\n"));
     p = put_text(p, AS_STR("\r\n"));
     h->text.n = (size_t)(p - h->text.p);
@@ -246,8 +255,14 @@ void as_h1_begin(struct as_h1 *h, uint32_t stream, const struct as_http_answer *
         return;
     r->answer = AS_H1_ANSWER_OPEN;
     r->streamed = true;
-    r->in_chunks = !r->is_http10;
+    r->in_chunks = !r->is_http10 && !a->has_length && a->status != 101;
+    r->is_sized = a->has_length;
     r->no_body = r->is_head || a->status == 204 || a->status == 304;
+    if (a->status == 101) {
+        AS_ASSERT(h->head.wants_websocket && h->state == AS_H1_WAIT);
+        h->state = AS_H1_TUNNEL;
+        h->closing = true; /* what follows is no request */
+    }
     if (!put_head(h, a, 0))
         h->reset = true;
 }
@@ -278,6 +293,21 @@ void as_h1_finish(struct as_h1 *h, uint32_t stream)
     plan_unread_body(h, 200);
 }
 
+void as_h1_cut(struct as_h1 *h, uint32_t stream)
+{
+    struct as_h1_request *r = find_request(h, stream, AS_H1_ANSWER_OPEN);
+
+    if (!r || r->no_body || !(r->in_chunks || r->is_sized)) {
+        as_h1_reset(h, stream);
+        return;
+    }
+    r->is_cut = true;
+    r->answer = AS_H1_ANSWER_COMPLETE;
+    h->closing = true;
+    if (h->state < AS_H1_WAIT)
+        h->state = AS_H1_OVER;
+}
+
 void as_h1_drop_pieces(struct as_h1 *h)
 {
     as_http_pieces_drop(&h->pieces, h->rq.streamed);
@@ -287,6 +317,11 @@ void as_h1_drop_pieces(struct as_h1 *h)
 size_t as_h1_bytes_unsent(struct as_h1 *h, uint32_t stream)
 {
     return stream == h->stream && h->rq.answer < AS_H1_ANSWER_SENT ? h->rq.unsent + h->text.n : 0;
+}
+
+uint8_t as_h1_version(const struct as_h1 *h)
+{
+    return h->rq.is_http10 ? 10 : 11;
 }
 
 uint64_t as_h1_bytes_sent(const struct as_h1 *h)
@@ -325,7 +360,7 @@ static void queue_body(struct as_h1 *h, struct as_outq *q, size_t max)
 
 static void end_answer(struct as_h1 *h, struct as_outq *q)
 {
-    if (h->rq.in_chunks && !h->rq.no_body)
+    if (h->rq.in_chunks && !h->rq.no_body && !h->rq.is_cut)
         as_outq_copy(q, "0\r\n\r\n", 5);
     as_h1_close_request(h, 0);
     as_h1_next_request(h);

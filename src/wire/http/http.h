@@ -21,7 +21,8 @@ struct as_http_head {
     struct as_str content_type, te, grpc_timeout, grpc_encoding;
     const struct as_http_header *rest; /* all other headers, in order (user-agent is one) */
     uint32_t n_rest;
-    bool end_stream; /* no body follows */
+    bool end_stream;      /* no body follows */
+    bool wants_websocket; /* HTTP/1.1: upgrade: websocket; HTTP/2: CONNECT with :protocol */
 };
 
 struct as_http_answer;
@@ -48,12 +49,15 @@ struct as_http_ops {
     void (*on_over_limit)(void *conn, const struct as_http_head *head, struct as_http_answer *a);
 };
 
-/* An answer. Headers and trailers (names in lower case) are copied before the call returns. The
- * pieces of the body are sent in order; their bytes must stay valid until on_close, or, if `owner`
- * is set, until they are written (a reference is taken when they are queued).
- * HTTP/2: with n_trailers > 0 a HEADERS frame with the trailers carries END_STREAM; an answer
- * without body and trailers is one HEADERS frame with END_STREAM. If the client has not ended its
- * side, the stream is reset with NO_ERROR after the answer. */
+/* An answer. A request with wants_websocket may be answered, by the functions that begin an answer,
+ * with 101 (HTTP/1.1) or 200 (HTTP/2): on_data then gets what the client sends, after on_end, and
+ * what is written goes to the client as it is, until the answer is finished. Headers and trailers
+ * (names in lower case) are copied before the call returns. The pieces of the body are sent in
+ * order; their bytes must stay valid until on_close, or, if `owner` is set, until they are written
+ * (a reference is taken when they are queued). HTTP/2: with n_trailers > 0 a HEADERS frame with the
+ * trailers carries END_STREAM; an answer without body and trailers is one HEADERS frame with
+ * END_STREAM. If the client has not ended its side, the stream is reset with NO_ERROR after the
+ * answer. */
 struct as_http_piece {
     const uint8_t *p;
     size_t n;
@@ -67,6 +71,10 @@ struct as_http_answer {
     uint32_t n_body;
     const struct as_http_header *trailers;
     uint32_t n_trailers;
+    /* An answer whose body comes over time has a body of this many bytes, exactly, and its headers
+     * say so: HTTP/1.1 sends it without chunks. The owner resets what it cannot complete. */
+    bool has_length;
+    uint64_t length;
 };
 
 /* Appends n bytes of a piece, from offset `at` on, to q. Slices shorter than AS_HTTP_REF_MIN are

@@ -173,16 +173,27 @@ static uint32_t status_of_http(uint32_t http)
 {
     static const struct {
         uint16_t http, grpc;
-    } rows[] = {{400, AS_STATUS_INVALID_ARGUMENT},   {401, AS_STATUS_UNAUTHENTICATED},
-                {403, AS_STATUS_PERMISSION_DENIED},  {404, AS_STATUS_NOT_FOUND},
-                {405, AS_STATUS_UNIMPLEMENTED},      {408, AS_STATUS_DEADLINE_EXCEEDED},
-                {409, AS_STATUS_ALREADY_EXISTS},     {411, AS_STATUS_INVALID_ARGUMENT},
-                {413, AS_STATUS_RESOURCE_EXHAUSTED}, {414, AS_STATUS_INVALID_ARGUMENT},
-                {415, AS_STATUS_UNIMPLEMENTED},      {422, AS_STATUS_INVALID_ARGUMENT},
-                {429, AS_STATUS_RESOURCE_EXHAUSTED}, {431, AS_STATUS_RESOURCE_EXHAUSTED},
-                {499, AS_STATUS_CANCELLED},          {500, AS_STATUS_INTERNAL},
-                {501, AS_STATUS_UNIMPLEMENTED},      {502, AS_STATUS_UNAVAILABLE},
-                {503, AS_STATUS_UNAVAILABLE},        {504, AS_STATUS_DEADLINE_EXCEEDED}};
+    } rows[] = {{400, AS_STATUS_INVALID_ARGUMENT},
+                {401, AS_STATUS_UNAUTHENTICATED},
+                {403, AS_STATUS_PERMISSION_DENIED},
+                {404, AS_STATUS_NOT_FOUND},
+                {405, AS_STATUS_UNIMPLEMENTED},
+                {408, AS_STATUS_DEADLINE_EXCEEDED},
+                {409, AS_STATUS_ALREADY_EXISTS},
+                {411, AS_STATUS_INVALID_ARGUMENT},
+                {412, AS_STATUS_FAILED_PRECONDITION},
+                {413, AS_STATUS_RESOURCE_EXHAUSTED},
+                {414, AS_STATUS_INVALID_ARGUMENT},
+                {415, AS_STATUS_UNIMPLEMENTED},
+                {422, AS_STATUS_INVALID_ARGUMENT},
+                {429, AS_STATUS_RESOURCE_EXHAUSTED},
+                {431, AS_STATUS_RESOURCE_EXHAUSTED},
+                {499, AS_STATUS_CANCELLED},
+                {500, AS_STATUS_INTERNAL},
+                {501, AS_STATUS_UNIMPLEMENTED},
+                {502, AS_STATUS_UNAVAILABLE},
+                {503, AS_STATUS_UNAVAILABLE},
+                {504, AS_STATUS_DEADLINE_EXCEEDED}};
 
     for (size_t i = 0; i < AS_COUNT(rows); i++) {
         if (rows[i].http == http)

@@ -83,6 +83,9 @@ static void options_have_bounds(void **state AS_UNUSED)
     assert_int_equal(options_with(AS_FRAME_OPT_IDEMPOTENT, 0, 0, 1), 0);
     assert_int_equal(options_with(AS_FRAME_OPT_IDEMPOTENT, 0, 1, 1), 0);
     assert_int_equal(options_with(AS_FRAME_OPT_IDEMPOTENT, 0, 2, 1), AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_PER_CALLER, 0, 0, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_PER_CALLER, 0, 1, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_PER_CALLER, 0, 2, 1), AS_EPROTO);
     assert_int_equal(options_with(1, 1, 1, 1), AS_EPROTO); /* reserved */
     assert_int_equal(options_with(0, 0, 1, 1), AS_EPROTO); /* no key */
     assert_int_equal(options_with(1, 0, 1, 2), AS_EPROTO); /* twice */

@@ -144,7 +144,7 @@ static void flags_and_reserved_bits(void **state AS_UNUSED)
     struct as_frame_register in = model();
     struct bytes b = encode(&in);
 
-    b.p[16 + 10] = 7 | 32;
+    b.p[16 + 10] = 7 | 128;
     assert_refused(b, "REGISTER: the fixed part is cut short or malformed");
     b.p[16 + 10] = 7 | 16;
     assert_refused(b, "REGISTER: a stream of inputs needs a stream of answers");
@@ -153,6 +153,55 @@ static void flags_and_reserved_bits(void **state AS_UNUSED)
     b.p[16 + 10] = 7 & ~4;
     assert_refused(b, "REGISTER: tensors on a side without a signature");
     b.p[16 + 10] = 7;
+    free(b.p);
+}
+
+static void a_target_of_calls_has_no_signature(void **state AS_UNUSED)
+{
+    static const char why[] =
+        "REGISTER: a target of calls has neither a signature, nor batching, nor streams";
+    struct as_frame_register in = {.name = AS_STR("Model"),
+                                   .version = AS_STR("1"),
+                                   .platform = AS_STR("python"),
+                                   .max_ongoing = 5,
+                                   .budget = 5,
+                                   .opaque = true},
+                             r;
+    struct bytes b = encode(&in);
+    struct as_frame f = only_frame(b);
+    struct as_arena a;
+    const char *reason;
+
+    as_arena_init(&a, NULL, 0);
+    assert_int_equal(as_frame_get_register(&f, &a, &r, &reason), 0);
+    assert_true(r.opaque);
+    assert_false(r.http);
+    b.p[16 + 10] |= 64;
+    assert_int_equal(as_frame_get_register(&f, &a, &r, &reason), 0);
+    assert_true(r.http);
+    b.p[16 + 10] = 64;
+    assert_refused(b, "REGISTER: requests of HTTP need a target of calls");
+    b.p[16 + 10] = (uint8_t)(32 | 128);
+    assert_refused(b, "REGISTER: the fixed part is cut short or malformed");
+    b.p[16 + 10] = 32;
+    free(b.p);
+    in.http = true;
+    b = encode(&in);
+    assert_int_equal(b.p[16 + 10], 96);
+    in.http = false;
+    free(b.p);
+    b = encode(&in);
+    f = only_frame(b);
+    as_arena_fini(&a);
+    b.p[16 + 10] |= 2;
+    assert_refused(b, why);
+    b.p[16 + 10] = 32 | 4;
+    assert_refused(b, why);
+    b.p[16 + 10] = 32 | 8;
+    assert_refused(b, why);
+    b.p[16 + 10] = 32;
+    b.p[16 + 20] = 2; /* max_batch_size */
+    assert_refused(b, why);
     free(b.p);
 }
 
@@ -459,6 +508,7 @@ int main(void)
         cmocka_unit_test(no_signature_differs_from_an_empty_one),
         cmocka_unit_test(numbers_have_limits),
         cmocka_unit_test(flags_and_reserved_bits),
+        cmocka_unit_test(a_target_of_calls_has_no_signature),
         cmocka_unit_test(batching_round_trip),
         cmocka_unit_test(batching_is_checked),
         cmocka_unit_test(entries_are_checked),

@@ -56,6 +56,8 @@ static void states_are_written(void **state AS_UNUSED)
 
 /* --- reflection --- */
 
+static const struct as_grpc_reflection_source clients = {.set = AS_GRPC_REFLECTION_CLIENTS};
+
 /* Sends a request with field `number` = text; *out gets the response. Returns the kind of response:
  * its field number. */
 static uint32_t ask(uint32_t number, const char *text, struct as_buf *out,
@@ -68,8 +70,7 @@ static uint32_t ask(uint32_t number, const char *text, struct as_buf *out,
     uint32_t kind = 0;
 
     out->n = 0;
-    assert_int_equal(
-        as_grpc_reflection_answer(AS_GRPC_REFLECTION_CLIENTS, q, (size_t)(end - q), out), 0);
+    assert_int_equal(as_grpc_reflection_answer(&clients, q, (size_t)(end - q), out), 0);
     r = as_pb_of(as_buf_slice(out));
     while (as_pb_next(&r, &f) == 1) {
         if (f.number == 2) /* the request is repeated */
@@ -192,7 +193,7 @@ static void there_are_no_extensions(void **state AS_UNUSED)
                           AS_STR("inference.ModelInferRequest")));
     check_error(ALL_NUMBERS, "no.Such", "no type 'no.Such'");
     out.n = 0;
-    assert_int_equal(as_grpc_reflection_answer(AS_GRPC_REFLECTION_CLIENTS,
+    assert_int_equal(as_grpc_reflection_answer(&clients,
                                                (const uint8_t *)"\x2a\x05\x0a\x03"
                                                                 "a.B",
                                                7, &out),
@@ -205,15 +206,12 @@ static void malformed_requests(void **state AS_UNUSED)
 {
     struct as_buf out = {0};
 
-    assert_int_equal(
-        as_grpc_reflection_answer(AS_GRPC_REFLECTION_CLIENTS, (const uint8_t *)"\xff", 1, &out),
-        AS_EPROTO);
-    assert_int_equal(as_grpc_reflection_answer(AS_GRPC_REFLECTION_CLIENTS,
-                                               (const uint8_t *)"\x22\x01\xff", 3, &out),
+    assert_int_equal(as_grpc_reflection_answer(&clients, (const uint8_t *)"\xff", 1, &out),
+                     AS_EPROTO);
+    assert_int_equal(as_grpc_reflection_answer(&clients, (const uint8_t *)"\x22\x01\xff", 3, &out),
                      AS_EPROTO);
     assert_int_equal(out.n, 0);
-    assert_int_equal(
-        as_grpc_reflection_answer(AS_GRPC_REFLECTION_CLIENTS, (const uint8_t *)"", 0, &out), 0);
+    assert_int_equal(as_grpc_reflection_answer(&clients, (const uint8_t *)"", 0, &out), 0);
     assert_non_null(memmem(out.p, out.n, "\x08\x03", 2)); /* INVALID_ARGUMENT */
     as_buf_fini(&out);
 }

@@ -347,6 +347,15 @@ static void test_fields_of_the_connection_are_not_shown(void **state)
          "Keep-Alive: 5\r\nUpgrade: h2c\r\nProxy-Connection: x\r\nExpect: 100-continue\r\n"
          "Connection: upgrade\r\nTE: trailers\r\nX: y\r\n\r\n",
          "GET / host=h expect=100-continue x=y {}~");
+    /* nor those that it names, in front of it and behind it; a length is never one of them */
+    SEEN("POST / HTTP/1.1\r\n" HOST "A: 1\r\nConnection: A ,Content-Length\r\nB: 2\r\nA: 4\r\n"
+         "Content-Length: 0\r\n\r\n",
+         "POST / host=h b=2 content-length=0 {}~");
+    SEEN("GET / HTTP/1.1\r\n" HOST "Connection: a, close\r\nConnection: c\r\nC: 3\r\nD: 5\r\n\r\n",
+         "GET / host=h d=5 {}~");
+    REFUSED_FIELD(
+        "Connection: a\r\nConnection: b\r\nConnection: c\r\nConnection: d\r\nConnection: e", 400,
+        "header 6: too many fields connection");
 }
 
 /* --- chunks --- */

@@ -180,6 +180,53 @@ static void test_a_streamed_answer_is_sent_in_chunks(void **state)
     h1_close(&c);
 }
 
+static void test_a_streamed_answer_of_known_length(void **state)
+{
+    struct h1_case c = {.ends_answer_nothing = true};
+    struct as_blob *b = h1_blob("0123456789abcdefghij", 20);
+    struct as_http_answer a = {.status = 200, .has_length = true, .length = 12};
+
+    (void)state;
+    h1_open(&c);
+    h1_say(&c, GET GET);
+    as_h1_begin(c.h, 1, &a);
+    as_h1_write(c.h, 1, &(struct as_http_piece){b->data, 10, b});
+    h1_take(&c, SIZE_MAX);
+    h1_check_sent(&c, "HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\n0123456789");
+    as_h1_write(c.h, 1, &(struct as_http_piece){b->data, 2, b});
+    as_h1_finish(c.h, 1);
+    h1_take(&c, SIZE_MAX);
+    h1_check_sent(&c, "01");
+    assert_true(as_h1_wants_read(c.h)); /* the next request can be found */
+    as_blob_unref(b);
+    h1_close(&c);
+}
+
+/* What was written is sent; that it is not all shows in the missing end. */
+static void test_a_streamed_answer_that_is_cut(void **state)
+{
+    struct as_blob *b = h1_blob("0123456789abcdefghij", 20);
+
+    (void)state;
+    for (int sized = 0; sized < 2; sized++) {
+        struct h1_case c = {.ends_answer_nothing = true};
+        struct as_http_answer a = {.status = 200, .has_length = sized, .length = 12};
+
+        h1_open(&c);
+        h1_say(&c, GET GET);
+        as_h1_begin(c.h, 1, &a);
+        as_h1_write(c.h, 1, &(struct as_http_piece){b->data, 10, b});
+        as_h1_cut(c.h, 1);
+        h1_take(&c, SIZE_MAX);
+        h1_check_sent(&c, sized ? "HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\n0123456789"
+                                : "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+                                  "a\r\n0123456789\r\n");
+        assert_true(as_h1_done(c.h));
+        h1_close(&c);
+    }
+    as_blob_unref(b);
+}
+
 static void test_on_drained_is_called_when_there_is_room(void **state)
 {
     struct h1_case c = {.ends_answer_nothing = true};
@@ -351,6 +398,8 @@ int main(void)
         cmocka_unit_test(test_answers_without_a_body),
         cmocka_unit_test(test_head_has_the_length_and_no_body),
         cmocka_unit_test(test_a_streamed_answer_is_sent_in_chunks),
+        cmocka_unit_test(test_a_streamed_answer_of_known_length),
+        cmocka_unit_test(test_a_streamed_answer_that_is_cut),
         cmocka_unit_test(test_on_drained_is_called_when_there_is_room),
         cmocka_unit_test(test_the_next_request_waits_for_the_answer),
         cmocka_unit_test(test_a_body_is_received_into_its_buffer),
