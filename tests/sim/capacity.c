@@ -14,7 +14,8 @@ static uint32_t held_of_model(const struct sim *s, const struct worker *w, uint3
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < w->n_bound; i++)
-        n += s->calls[w->bound[i]].q.model == model && begins(s, w, i);
+        n += s->calls[w->bound[i]].q.model == model && begins(s, w, i) &&
+             !s->calls[w->bound[i]].beyond;
     return n;
 }
 
@@ -33,6 +34,9 @@ uint32_t find_waiting(const struct sim *s, const struct worker *w, bool ret_wait
     for (uint32_t i = 0; i < w->n_bound; i++) {
         uint32_t m = s->calls[w->bound[i]].q.model;
 
+        ret_waits[i] = false;
+        if (s->calls[w->bound[i]].beyond)
+            continue;
         of_model[m] += begins(s, w, i);
         ret_waits[i] = !s->scenario.batched && of_model[m] > cap_of(s, w, m);
         front += !ret_waits[i] && begins(s, w, i);
@@ -129,10 +133,39 @@ static bool has_room(const struct sim *s, const struct worker *w)
                              (s->scenario.batched || prefetched_calls(s, w) < w->prefetch)));
 }
 
+bool goes_beyond(const struct sim *s, const struct call *c)
+{
+    return c->q.on_cycle && !s->scenario.batch[c->q.model].max_size && !c->q.blame;
+}
+
+static bool in_rotation(const struct worker *w, const struct call *c)
+{
+    return is_open(w) && w->granted && !w->lacks[c->q.model];
+}
+
+static bool some_in_rotation(const struct sim *s, const struct call *c)
+{
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        if (in_rotation(s->workers[i], c))
+            return true;
+    }
+    return false;
+}
+
+/* It drains, and executes calls that may wait for c. */
+static bool finishes(const struct worker *w, const struct call *c)
+{
+    return w->registered && w->draining && w->n_bound && !w->unhealthy && w->granted &&
+           !w->lacks[c->q.model] && !is_reserved(w) &&
+           as_replica_breaker(w->replica) != AS_BREAKER_OPEN;
+}
+
 bool can_send(const struct sim *s, const struct worker *w, const struct call *c)
 {
     uint32_t m = c->q.model, n = held_of_model(s, w, m), cap = cap_of(s, w, m);
 
+    if (goes_beyond(s, c))
+        return in_rotation(w, c) || (finishes(w, c) && !some_in_rotation(s, c));
     if (can_execute(s, w, c))
         return has_room(s, w);
     return is_open(w) && !w->lacks[m] && prefetched_calls(s, w) < w->prefetch &&

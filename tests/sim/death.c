@@ -1,6 +1,24 @@
 /* Deaths of workers: what core is told at once and what later, and what happens to their calls. */
 #include "sim.h"
 
+/* Core does not report what it did with lost calls: reads it from their states. */
+void update_places(struct sim *s)
+{
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        struct call *c = &s->calls[s->live[i]];
+
+        if (c->state == PARKED && c->q.state == AS_REQ_QUEUED) {
+            if (s->now < c->parked_until)
+                fail(s, "call %u goes on before the cause of the death was reported", s->live[i]);
+            c->state = WAITING;
+        } else if ((c->state == PARKED || c->state == WAITING) && c->q.state == AS_REQ_RETAINED) {
+            if (!s->scenario.harmful || (!c->answered && !c->cancelled))
+                fail(s, "call %u is retained, and its client waits", s->live[i]);
+            c->state = RETAINED;
+        }
+    }
+}
+
 /* The calls that wait for the verdict of this number (0: those whose time is over) go on. */
 void resume_parked(struct sim *s, uint64_t verdict_number)
 {

@@ -165,8 +165,8 @@ void harm_find_unhealthy(struct sim *s, struct worker *w, uint64_t stream)
     w->culprit = w->streams[stream / 2].call;
     w->suspect_to = w->last_started;
     s->expected.unhealthy++;
-    as_replica_drain(w->replica, true, s->now);
     as_replica_set_unhealthy(w->replica, w->suspect_to);
+    as_replica_drain(w->replica, true, s->now);
     if (p->harm == HANG)
         as_replica_each_executing(w->replica, give_up, &k);
     schedule(s, s->now + between(s, 0, DELAY_MAX), E_CRASH, w->number, stream);

@@ -61,6 +61,7 @@ static void add(const struct expected_stats *b)
     sum.ejected += b->ejected;
     sum.probed += b->probed;
     sum.closed += b->closed;
+    sum.beyond += b->beyond;
 }
 
 static void print(void)
@@ -75,6 +76,7 @@ static void print(void)
            b->dispatched, b->replayed, b->recalled, b->lost, b->deaths);
     printf("%" PRIu64 " calls of models with batching, %" PRIu64 " requests shared one\n",
            b->batches, b->members);
+    printf("%" PRIu64 " requests executed beyond the slots\n", b->beyond);
     printf("%" PRIu64 " copies taken, %" PRIu64 " not\n", b->mirrored, b->mirror_dropped);
     printf("%" PRIu64 " workers crashed, %" PRIu64 " unhealthy; %" PRIu64 " trials, %" PRIu64
            " refused as poison, %" PRIu64 " for want of a replica\n",

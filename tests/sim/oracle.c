@@ -14,7 +14,9 @@ static bool waits(const struct call *c) /* a client waits for it */
 
 static bool passes(const struct call *a, const struct call *b) /* a must go before b */
 {
-    return a->q.priority != b->q.priority ? a->q.priority < b->q.priority : a->order < b->order;
+    if (a->q.priority != b->q.priority)
+        return a->q.priority < b->q.priority;
+    return a->root != b->root ? a->root < b->root : a->order < b->order;
 }
 
 static uint32_t count_waiting(const struct sim *s)
@@ -155,7 +157,9 @@ int expect_submit(const struct sim *s, const struct call *c)
     if (c->q.deadline <= s->now)
         return AS_EDEADLINE;
     for (uint32_t i = 0; i < s->n_workers; i++) {
-        if (has_slot(s, s->workers[i]) && can_execute(s, s->workers[i], c) && would_be_due(s, c))
+        if (goes_beyond(s, c) ? can_send(s, s->workers[i], c)
+                              : has_slot(s, s->workers[i]) && can_execute(s, s->workers[i], c) &&
+                                    would_be_due(s, c))
             return 0;
     }
     return is_full(s) ? AS_EFULL : 0;
@@ -168,6 +172,7 @@ void note_accepted(struct sim *s, struct call *c)
     c->accepted = true;
     c->state = WAITING;
     c->order = ++s->last_order;
+    c->root = c->q.root ? c->q.root : s->now;
     c->release = batching(s, c) ? release_of(s, c) : 0;
     c->accepted_at = s->now;
     c->always_had_slot = true;
@@ -209,7 +214,7 @@ void note_unbound(struct sim *s, struct call *c)
         i++;
     memmove(w->bound + i, w->bound + i + 1, (--w->n_bound - i) * sizeof(w->bound[0]));
     w->recalled -= c->recalled;
-    c->recalled = c->kept_by_worker = false;
+    c->recalled = c->kept_by_worker = c->beyond = false;
     c->batch = 0;
     c->state = WAITING;
 }
@@ -304,9 +309,9 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
     for (uint32_t i = 0; i < s->n_live; i++) {
         const struct call *o = &s->calls[s->live[i]];
 
-        if (o != c && o->state == WAITING && waits(o) && !o->doomed && !o->q.blame &&
-            o->q.deadline > s->now && passes(o, c) && can_send(s, w, o) &&
-            is_due(s, o, s->scenario.timer_late + 1))
+        if (o != c && goes_beyond(s, o) == goes_beyond(s, c) && o->state == WAITING && waits(o) &&
+            !o->doomed && !o->q.blame && o->q.deadline > s->now && passes(o, c) &&
+            can_send(s, w, o) && is_due(s, o, s->scenario.timer_late + 1))
             fail(s, "call %u is sent before call %u", n, s->live[i]);
     }
 }
@@ -320,6 +325,10 @@ void note_sent(struct sim *s, struct worker *w, struct call *c)
     judge_sent(s, w, c);
     c->sent_at = s->now;
     c->batch = w->batch_left ? w->batch : 0;
+    c->beyond = goes_beyond(s, c);
+    s->expected.beyond += c->beyond;
+    if (c->q.beyond != c->beyond)
+        fail(s, "call %u goes %s", number_of(s, c), c->beyond ? "to a slot" : "beyond the slots");
     s->expected.batches +=
         batching(s, c) && !c->q.blame && w->batch_left == (c->batch ? w->batch_size : 0);
     if (w->n_bound == w->cap_bound) {
@@ -456,24 +465,6 @@ void note_answer(struct sim *s, struct call *c, int err)
     c->doomed = false;
 }
 
-/* Core does not report what it did with lost calls: reads it from their states. */
-void update_places(struct sim *s)
-{
-    for (uint32_t i = 0; i < s->n_live; i++) {
-        struct call *c = &s->calls[s->live[i]];
-
-        if (c->state == PARKED && c->q.state == AS_REQ_QUEUED) {
-            if (s->now < c->parked_until)
-                fail(s, "call %u goes on before the cause of the death was reported", s->live[i]);
-            c->state = WAITING;
-        } else if ((c->state == PARKED || c->state == WAITING) && c->q.state == AS_REQ_RETAINED) {
-            if (!s->scenario.harmful || waits(c))
-                fail(s, "call %u is retained, and its client waits", s->live[i]);
-            c->state = RETAINED;
-        }
-    }
-}
-
 /* --- after every event --- */
 
 static void check_calls(struct sim *s)
@@ -535,24 +526,28 @@ static void check_slots(struct sim *s)
 
 static void check_counts(struct sim *s)
 {
-    uint32_t ongoing = 0, registered = 0, ready = 0;
+    uint32_t ongoing = 0, registered = 0, ready = 0, beyond = 0;
 
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *w = s->workers[i];
+        uint32_t apart = 0;
 
         if (!w->registered)
             continue;
+        for (uint32_t k = 0; k < w->n_bound; k++)
+            apart += s->calls[w->bound[k]].beyond;
         registered++;
         ready += w->granted && !w->draining;
-        ongoing += w->n_bound - prefetched_calls(s, w);
+        beyond += apart;
+        ongoing += w->n_bound - apart - prefetched_calls(s, w);
         if (as_replica_unanswered(w->replica) != w->n_bound ||
-            as_replica_slots(w->replica) != w->granted ||
-            as_replica_ongoing(w->replica) != w->n_bound - prefetched_calls(s, w))
+            as_replica_slots(w->replica) != w->granted || as_replica_beyond(w->replica) != apart ||
+            as_replica_ongoing(w->replica) != w->n_bound - apart - prefetched_calls(s, w))
             fail(s, "the counts of worker %u are wrong", w->number);
     }
     if (as_deployment_queued(s->d) != count_waiting(s) ||
         as_deployment_prefetched(s->d) != count_prefetched(s) ||
-        as_deployment_ongoing(s->d) != ongoing)
+        as_deployment_ongoing(s->d) != ongoing || as_deployment_beyond(s->d) != beyond)
         fail(s, "queued, prefetched or ongoing are wrong");
     if (as_deployment_replicas(s->d) != registered || as_deployment_ready(s->d) != ready)
         fail(s, "the number of replicas is wrong");

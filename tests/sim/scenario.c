@@ -46,6 +46,9 @@ static void draw_calls(struct sim *s)
     uint32_t idempotent = (uint32_t)PICK(s, 0, 0, 500, 1000);
     uint32_t has_fallback = (uint32_t)PICK(s, 0, 0, 0, 500);
     uint32_t is_mirror = (uint32_t)PICK(s, 0, 0, 0, 300);
+    /* made by requests that came before them, so with older roots */
+    uint32_t nested = (uint32_t)PICK(s, 0, 0, 100, 900);
+    uint32_t cyclic = (uint32_t)PICK(s, 0, 0, 50, 500);
     as_ns patience = PICK(s, 20 * AS_US, 200 * AS_US, 2 * AS_MS);
 
     for (uint32_t i = 0; i < s->scenario.n_calls; i++) {
@@ -62,6 +65,9 @@ static void draw_calls(struct sim *s)
         q->idempotent = chance(s, idempotent);
         q->has_fallback = chance(s, has_fallback);
         q->is_mirror = !q->has_fallback && chance(s, is_mirror);
+        if (when && chance(s, nested))
+            q->root = between(s, chance(s, 500) ? 1 : when - when / 8, when);
+        q->on_cycle = chance(s, cyclic);
         if (chance(s, timed))
             q->deadline = chance(s, 20) ? when : when + between(s, 0, patience);
         schedule(s, when, E_SUBMIT, i, 0);
@@ -167,7 +173,8 @@ void draw_scenario(struct sim *s)
     for (uint32_t m = 0; m < i->n_models; m++)
         i->simple = i->simple && !i->cap[m];
     for (uint32_t n = 0; n < i->n_calls; n++) {
-        i->simple = i->simple && s->calls[n].q.priority == 1;
+        i->simple = i->simple && s->calls[n].q.priority == 1 && !s->calls[n].q.root &&
+                    !s->calls[n].q.on_cycle;
         i->late = i->late || (s->calls[n].q.deadline != AS_NEVER && i->outlier.factor);
     }
     schedule(s, s->end, E_CLOSE, 0, 0);

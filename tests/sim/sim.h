@@ -53,10 +53,12 @@ struct call {
     bool cancelled;   /* the client has left */
     bool cancel_sent; /* its worker was sent a CANCEL */
     bool recalled, kept_by_worker;
+    bool beyond; /* BOUND: it takes no slot */
     bool doomed; /* its worker has died, and it must be answered with AS_EMAYHAVERUN */
     uint64_t stream;
     uint64_t batch;    /* BOUND: number of its batch; 0: it is alone */
-    uint64_t order;    /* order of acceptance */
+    uint64_t order;    /* order of acceptance … */
+    as_ns root;        /* … which counts among calls with the same root */
     as_ns release;     /* with batching: it may wait for others until then */
     as_ns accepted_at; /* when it was accepted */
     /* WAITING: there was a slot for it after every event since it was accepted */
@@ -88,6 +90,7 @@ struct message {
     bool failed; /* DONE: counts as a failure of the replica */
     bool lost;   /* DONE: its connection broke, there is no answer */
     uint32_t slots, prefetch;
+    bool beyond;    /* OPEN: starts beyond the slots */
     uint64_t first; /* OPEN of a batch: its streams are first, first + 2 … */
     uint32_t size;  /* number of these streams */
     uint32_t n;
@@ -105,6 +108,7 @@ enum stream_state { S_WAITING, S_RUNNING, S_ENDED };
 struct stream {
     uint32_t call, model;
     enum stream_state state;
+    bool beyond;
     as_ns started, finish_at;
     uint64_t first; /* first stream of its batch; itself if it is alone */
     uint32_t size;
@@ -198,7 +202,7 @@ struct event {
 
 struct expected_stats { /* what core's statistics must be */
     uint64_t accepted, refused, dispatched, completed, failed, expired, cancelled, replayed,
-        recalled, lost, deaths, batches, members, mirrored, mirror_dropped;
+        recalled, lost, deaths, batches, members, mirrored, mirror_dropped, beyond;
     /* only in scenarios with harm */
     uint64_t trials, quarantined, crashes, unhealthy, refused_suspects, ejected, probed, closed;
 };
@@ -300,6 +304,8 @@ bool sim_print(void *ctx, const struct as_request *q, bool first, uint64_t *byte
                struct as_fingerprint *ret_p);
 
 /* --- death.c --- */
+/* Finds out which calls core has parked or resumed, which it does not report. */
+void update_places(struct sim *s);
 void on_death(struct sim *s, struct worker *w);
 /* Reports to core why w died. */
 void report_cause(struct sim *s, struct worker *w, uint64_t verdict_number);
@@ -329,6 +335,8 @@ bool has_slot(const struct sim *s, const struct worker *w);
 bool is_reserved(const struct worker *w);                  /* in quarantine, RESERVED or ALONE */
 bool is_open(const struct worker *w);                      /* it takes calls if it has room */
 uint32_t idle_of(const struct worker *w, uint32_t n_held); /* slots */
+/* It waits for no slot, only for a worker in rotation; not so a suspect. */
+bool goes_beyond(const struct sim *s, const struct call *c);
 /* How many calls of c's model could start at once, in all workers together. */
 uint32_t room_of_model(const struct sim *s, const struct call *c);
 /* w serves the model of c, and its cap would not delay c. */
@@ -345,8 +353,6 @@ void note_released(struct sim *s, struct call *c); /* core has released it, or g
 void note_batch(struct sim *s, struct worker *w, uint32_t n);
 void note_sent(struct sim *s, struct worker *w, struct call *c); /* checks that it may be sent */
 void note_unbound(struct sim *s, struct call *c);
-/* Finds out which calls core has parked or resumed, which it does not report. */
-void update_places(struct sim *s);
 void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, uint32_t n);
 void note_answer(struct sim *s, struct call *c, int err);
 void check(struct sim *s); /* after every event */

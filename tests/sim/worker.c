@@ -97,6 +97,8 @@ static void start_one(struct sim *s, struct worker *w, uint32_t place)
         start_stream(s, w, place, finish_at);
         head->live++;
     }
+    if (t->beyond)
+        return;
     w->running++;
     w->of_model[t->model]++;
     if (w->running > w->habits.slots)
@@ -115,14 +117,17 @@ static bool is_whole(const struct worker *w, const struct stream *t)
 /* The index of the oldest stream that may start; skips those that wait for their model's cap. */
 static bool find_next(const struct sim *s, const struct worker *w, uint32_t *ret_place)
 {
+    bool blocked = !w->habits.eager && w->running >= w->slots;
+
     for (uint32_t i = 0; i < w->n_queue; i++) {
         const struct stream *t = &w->streams[w->queue[i] / 2];
         uint32_t cap = s->scenario.cap[t->model];
 
-        if (!is_whole(w, t))
-            return false;
         *ret_place = i;
-        if (w->habits.eager || !cap || w->of_model[t->model] < cap)
+        if (t->beyond)
+            return true;
+        blocked = blocked || !is_whole(w, t);
+        if (!blocked && (w->habits.eager || !cap || w->of_model[t->model] < cap))
             return true;
     }
     return false;
@@ -133,8 +138,7 @@ void worker_start(struct sim *s, struct worker *w)
     uint32_t place;
 
     w->start_due = false;
-    while (w->alive && !w->stalled && (w->habits.eager || w->running < w->slots) &&
-           find_next(s, w, &place))
+    while (w->alive && !w->stalled && find_next(s, w, &place))
         start_one(s, w, place);
 }
 
@@ -157,7 +161,7 @@ void worker_finish(struct sim *s, struct worker *w, uint64_t id)
 
     if (!w->alive || w->stalled || t->state != S_RUNNING || t->finish_at != s->now)
         return;
-    if (--stream_of(w, t->first)->live == 0) {
+    if (--stream_of(w, t->first)->live == 0 && !t->beyond) {
         w->running--;
         w->of_model[t->model]--;
     }
@@ -176,6 +180,7 @@ static void hear_open(struct sim *s, struct worker *w, const struct message *m)
     }
     w->streams[w->n_streams++] = (struct stream){.call = m->call,
                                                  .model = s->calls[m->call].q.model,
+                                                 .beyond = m->beyond,
                                                  .first = m->size ? m->first : m->stream,
                                                  .size = m->size ? m->size : 1};
     if (chance(s, w->habits.refuse)) {

@@ -118,6 +118,7 @@ static void op_send(void *ctx, struct as_replica *r, struct as_request *q)
     note_sent(s, w, c);
     m->stream = q->stream;
     m->call = number_of(s, c);
+    m->beyond = q->beyond;
     if (w->batch_left) {
         w->batch_left--;
         m->first = w->batch_first;

@@ -28,6 +28,7 @@ int as_deployment_new(struct as_deployment **ret_d, struct as_str name,
     as_list_init(&d->batch_pool);
     as_blame_init(&d->blame, &conf->blame);
     as_outlier_add_model(d, 0);
+    as_list_init(&d->stranded);
     as_list_init(&d->suspects);
     d->serving_since = AS_NEVER;
     as_list_init(&d->verdicts);
@@ -71,6 +72,10 @@ static void fail_queued(struct as_deployment *d, int err)
 
     while ((q = as_queue_front(&d->queue))) {
         as_queue_remove(&d->queue, q);
+        as_deployment_fail(d, q, err);
+    }
+    while ((q = as_beyond_first(d, UINT32_MAX))) {
+        as_beyond_dequeue(d, q);
         as_deployment_fail(d, q, err);
     }
     while (d->n_suspects) {
@@ -166,10 +171,27 @@ void as_deployment_set_max_queued(struct as_deployment *d, int64_t max_queued)
     d->conf.max_queued = max_queued;
 }
 
-static bool is_full(const struct as_deployment *d)
+int64_t as_deployment_max_queued(const struct as_deployment *d)
 {
+    return d->conf.max_queued;
+}
+
+void as_deployment_set_per_caller(struct as_deployment *d, bool on, as_ns now)
+{
+    if (d->per_caller == on)
+        return;
+    d->per_caller = on;
+    as_deployment_each_replica(d, update_limits, NULL);
+    for (uint32_t i = 0; i < d->n_replicas; i++) /* they may prefetch again */
+        as_dispatch_pull(d->replicas[i], now);
+}
+
+static bool is_full(const struct as_deployment *d, const struct as_request *q)
+{
+    if (__builtin_expect(d->per_caller && q->waiting, 0))
+        return d->conf.max_queued >= 0 && *q->waiting >= d->conf.max_queued;
     return d->conf.max_queued >= 0 &&
-           (int64_t)d->queue.n + d->n_suspects + d->prefetched >= d->conf.max_queued;
+           (int64_t)as_deployment_queued(d) + d->prefetched >= d->conf.max_queued;
 }
 
 static int refuse_request(struct as_request *q, int err)
@@ -184,6 +206,7 @@ static void accept_request(struct as_deployment *d, struct as_request *q, as_ns 
     as_request_set_state(q, AS_REQ_QUEUED);
     q->arrived = now;
     q->order = ++d->last_order;
+    q->root = q->root ? AS_MIN(q->root, now) : now;
     if (q->deadline != AS_NEVER)
         as_deadline_heap_push(&d->deadlines, q);
     d->stat.accepted++;
@@ -200,7 +223,7 @@ static int submit_suspect(struct as_deployment *d, struct as_request *q, int err
         as_suspect_remove(d, q);
         return refuse_request(q, AS_EUNAVAILABLE);
     }
-    if (is_full(d)) {
+    if (is_full(d, q)) {
         as_suspect_remove(d, q);
         d->stat.refused++;
         return refuse_request(q, AS_EFULL);
@@ -222,7 +245,7 @@ static int submit_batched(struct as_deployment *d, struct as_request *q, as_ns n
     if (as_model_coverage_is_dropped(d, q))
         return refuse_request(q, AS_EUNAVAILABLE);
     l = as_queue_lane_for(&d->queue, q);
-    if (is_full(d) && !(as_lane_is_due_with(l, q) && as_dispatch_find_free(d, q))) {
+    if (is_full(d, q) && !(as_lane_is_due_with(l, q) && as_dispatch_find_free(d, q))) {
         d->stat.refused++;
         return refuse_request(q, AS_EFULL);
     }
@@ -237,13 +260,29 @@ static int submit_batched(struct as_deployment *d, struct as_request *q, as_ns n
     return 0;
 }
 
+/* It is sent at once if any replica is in rotation. */
+static int submit_on_cycle(struct as_deployment *d, struct as_request *q, as_ns now)
+{
+    if (as_model_coverage_is_dropped(d, q))
+        return refuse_request(q, AS_EUNAVAILABLE);
+    if (is_full(d, q) && !as_beyond_find(d, q)) {
+        d->stat.refused++;
+        return refuse_request(q, AS_EFULL);
+    }
+    accept_request(d, q, now);
+    as_beyond_place(d, q, now);
+    if (__builtin_expect(d->n_suspects != 0, 0))
+        as_quarantine_schedule(d, now);
+    return 0;
+}
+
 int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
 
     AS_ASSERT(q->model < AS_DEPLOYMENT_MODELS_MAX && q->priority < AS_PRIORITIES);
     if (__builtin_expect(q->has_fallback || q->is_mirror, 0)) {
-        int err = as_fallback_check(d, q, is_full(d));
+        int err = as_fallback_check(d, q, is_full(d, q));
 
         if (err)
             return refuse_request(q, err);
@@ -263,11 +302,13 @@ int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns no
     }
     if (d->batched && as_queue_batching(&d->queue, q->model))
         return submit_batched(d, q, now);
+    if (as_request_is_on_cycle(d, q))
+        return submit_on_cycle(d, q, now);
     r = as_dispatch_find_free(d, q);
     if (!r) {
         if (as_model_coverage_is_dropped(d, q))
             return refuse_request(q, AS_EUNAVAILABLE);
-        if (is_full(d)) {
+        if (is_full(d, q)) {
             d->stat.refused++;
             return refuse_request(q, AS_EFULL);
         }
@@ -280,6 +321,37 @@ int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns no
         as_queue_push(&d->queue, q);
     if (__builtin_expect(d->n_suspects != 0, 0))
         as_quarantine_schedule(d, now);
+    return 0;
+}
+
+int as_deployment_submit_to(struct as_replica *r, struct as_request *q, as_ns now)
+{
+    struct as_deployment *d = r->deployment;
+    int err;
+
+    AS_ASSERT(!as_queue_batching(&d->queue, q->model));
+    q->pinned = q->on_cycle = true;
+    q->idempotent = false;
+    if (d->down || !as_replica_is_in_rotation(r, q->model))
+        return refuse_request(q, AS_EUNAVAILABLE);
+    if (q->deadline <= now) {
+        d->stat.accepted++;
+        d->stat.expired++;
+        return refuse_request(q, AS_EDEADLINE);
+    }
+    if (__builtin_expect(d->blame.n != 0, 0)) {
+        err = as_suspect_check(d, q, now);
+        if (q->blame) {
+            as_suspect_remove(d, q);
+            err = AS_ESUSPECT;
+        }
+        if (err) {
+            d->stat.quarantined++;
+            return refuse_request(q, err);
+        }
+    }
+    accept_request(d, q, now);
+    as_beyond_send(r, q, now);
     return 0;
 }
 
@@ -406,7 +478,12 @@ struct as_str as_deployment_name(const struct as_deployment *d)
 
 uint32_t as_deployment_queued(const struct as_deployment *d)
 {
-    return d->queue.n + d->n_suspects;
+    return d->queue.n + d->n_suspects + d->n_stranded;
+}
+
+uint32_t as_deployment_beyond(const struct as_deployment *d)
+{
+    return d->beyond;
 }
 
 uint32_t as_deployment_suspects(const struct as_deployment *d)

@@ -13,6 +13,11 @@
  * its cap allows, may execute; the first `slots` of these do, or will at once. All others are
  * prefetched: they count as queued, and are recalled when another replica could execute them.
  *
+ * Cycles: a request on a cycle (as_request.on_cycle) is sent at once, to the replica in rotation
+ * with the fewest requests, which executes it beyond its slots (as_request.beyond). It is counted
+ * apart, takes no slot, and is neither prefetched nor recalled. It waits only while no replica can
+ * take it, or as a suspect.
+ *
  * Batches (core/queue/batch.h): requests of a model with batching wait until their lane is due and
  * a slot is free. Then they are sent as one call. A batch takes one slot until the last of its
  * requests ends; each request is cancelled, expires, ends and is retried by itself. A deployment
@@ -134,6 +139,10 @@ void as_deployment_forget_model(struct as_deployment *d, uint32_t model);
 /* Changes as_deployment_conf.max_queued: at least 1, or -1 for no limit. Requests that wait already
  * stay; new ones are refused until fewer than max_queued wait. */
 void as_deployment_set_max_queued(struct as_deployment *d, int64_t max_queued);
+/* on: the limit holds for each caller apart, for requests that count those of their caller
+ * (as_request.waiting). Nothing is prefetched then, so that what waits is in the queue. */
+void as_deployment_set_per_caller(struct as_deployment *d, bool on, as_ns now);
+int64_t as_deployment_max_queued(const struct as_deployment *d);
 
 /* For a shutdown that does not wait any longer. Queued requests are answered with AS_EUNAVAILABLE,
  * parked ones with AS_EMAYHAVERUN. Requests that a replica gives back from now on are treated as
@@ -147,6 +156,14 @@ void as_deployment_abort(struct as_deployment *d);
  * AS_EFULL whatever the reason, except for its deadline. An accepted request with q->has_fallback
  * is answered with AS_EUNAVAILABLE when the last replica dies, unless it has run. */
 int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns now);
+/* Sends q to this replica at once, beyond its slots, whatever else waits. It never goes elsewhere
+ * and never runs twice: if the replica dies, or its worker hands it back, the client gets an error.
+ * Sets q->idempotent and q->on_cycle. AS_EUNAVAILABLE also if r is not in rotation or does not
+ * serve the model; AS_ESUSPECT: a request like it may have ended a worker. Else as
+ * as_deployment_submit. Not for models with batching. */
+int as_deployment_submit_to(struct as_replica *r, struct as_request *q, as_ns now);
+/* Would as_deployment_submit_to take a request for the model? */
+bool as_replica_is_in_rotation(const struct as_replica *r, uint32_t model);
 /* After AS_EFULL: how long the client should wait. This is the time until the queue is empty
  * (core/queue/queue_drain.h), plus up to a quarter at random, so that clients do not come back all
  * at once. */
@@ -179,8 +196,9 @@ void *as_replica_link(const struct as_replica *r);
  * model that it does not serve are never sent to it; they wait for a replica that serves it. */
 void as_replica_set_model(struct as_replica *r, uint32_t model, bool serves, as_ns now);
 void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, as_ns now);
-/* draining: nothing new is sent to it. Requests that wait there are recalled when another replica
- * has a free slot. */
+/* draining: nothing new is sent to it, except requests on a cycle while no replica is in rotation,
+ * as long as it has others to finish: these may wait for them. Requests that wait there are
+ * recalled when another replica has a free slot. */
 void as_replica_drain(struct as_replica *r, bool draining, as_ns now);
 /* The worker ended stream q->stream (END or ERROR). service: ns that the handler ran; 0: unknown.
  * retry: the worker did not start it and another may; then q is queued again, unless its client has
@@ -214,7 +232,7 @@ void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struc
 void as_replica_fail_request(struct as_replica *r, struct as_request *q, int err);
 /* Its worker hangs or is unhealthy and will be killed for that. Streams up to last_started were
  * executing when this was found: those that have not ended become suspects when r is freed with
- * AS_LOSS_UNHEALTHY or AS_LOSS_LINK. To be called once, after as_replica_drain. */
+ * AS_LOSS_UNHEALTHY or AS_LOSS_LINK. To be called once, before as_replica_drain. */
 void as_replica_set_unhealthy(struct as_replica *r, uint64_t last_started);
 /* The worker is dead, or its link is broken for good; loss: why. Streams up to last_started may
  * have run. core/protect/retry.h decides what happens to each request. Frees r. With
@@ -231,7 +249,7 @@ bool as_deployment_serves(const struct as_deployment *d, uint32_t model);
 /* Some replica does not serve some model. */
 bool as_deployment_is_mixed(const struct as_deployment *d);
 struct as_str as_deployment_name(const struct as_deployment *d);
-/* In the queue, suspects included; without prefetched ones. */
+/* That wait here, suspects included; without prefetched ones. */
 uint32_t as_deployment_queued(const struct as_deployment *d);
 /* Suspects that wait for a replica of their own. */
 uint32_t as_deployment_suspects(const struct as_deployment *d);
@@ -239,14 +257,16 @@ uint32_t as_deployment_parked(const struct as_deployment *d); /* requests that w
 /* Fingerprints that are refused as poison. */
 uint32_t as_deployment_poisons(const struct as_deployment *d);
 uint32_t as_deployment_prefetched(const struct as_deployment *d);
-/* Requests that execute, alone or in batches. */
+/* Requests that execute in slots, alone or in batches. */
 uint32_t as_deployment_ongoing(const struct as_deployment *d);
+uint32_t as_deployment_beyond(const struct as_deployment *d); /* … and beyond the slots */
 /* Measured time of a batch; 0 unknown. */
 as_ns as_deployment_batch_service(const struct as_deployment *d, uint32_t model);
 uint32_t as_deployment_replicas(const struct as_deployment *d);
 uint32_t as_deployment_ready(const struct as_deployment *d); /* replicas with slots, not draining */
 struct as_stat *as_deployment_stat(struct as_deployment *d);
 uint32_t as_replica_ongoing(const struct as_replica *r);
+uint32_t as_replica_beyond(const struct as_replica *r);
 uint32_t as_replica_slots(const struct as_replica *r);
 uint32_t as_replica_unanswered(const struct as_replica *r);
 as_ns as_replica_service(const struct as_replica *r); /* measured service time, 0 unknown */

@@ -29,7 +29,7 @@ static bool batches_ok(const struct as_replica *r)
 
 static bool sent_ok(const struct as_replica *r, uint32_t *recalled)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, beyond = 0;
     uint64_t stream = 0;
 
     for (struct as_list *it = r->sent.next; it != &r->sent; it = it->next, n++) {
@@ -41,8 +41,9 @@ static bool sent_ok(const struct as_replica *r, uint32_t *recalled)
             return false;
         stream = q->stream;
         *recalled += q->recalled;
+        beyond += q->beyond;
     }
-    return n == r->unanswered && stream <= r->last_stream && batches_ok(r);
+    return n == r->unanswered && beyond == r->beyond && stream <= r->last_stream && batches_ok(r);
 }
 
 static bool models_ok(const struct as_replica *r)
@@ -58,10 +59,11 @@ static bool models_ok(const struct as_replica *r)
     }
     AS_LIST_EACH(it, &r->sent)
     {
-        if (!r->of_model[as_request_of(it)->model].calls)
+        if (!as_request_of(it)->beyond && !r->of_model[as_request_of(it)->model].calls)
             return false;
     }
-    return total == r->unanswered - r->slotless && absent == r->n_absent && behind == r->behind;
+    return total == r->unanswered - r->slotless - r->beyond && absent == r->n_absent &&
+           behind == r->behind;
 }
 
 static bool replica_ok(const struct as_replica *r)
@@ -116,11 +118,12 @@ static bool lanes_ok(const struct as_deployment *d)
 
 bool as_deployment_ok(const struct as_deployment *d)
 {
-    uint32_t ongoing = 0, prefetched = 0, recalled = 0, n_free = 0, idle = 0, absent = 0;
+    uint32_t ongoing = 0, prefetched = 0, recalled = 0, n_free = 0, idle = 0, absent = 0,
+             beyond = 0;
 
     if (!as_queue_ok(&d->queue) || !as_deadline_heap_ok(&d->deadlines) ||
         (d->down && as_deployment_queued(d)) || !as_quarantine_ok(d) || !as_pending_verdict_ok(d) ||
-        !lanes_ok(d))
+        !lanes_ok(d) || !as_beyond_ok(d))
         return false;
     for (uint32_t i = 0; i < d->n_replicas; i++) {
         const struct as_replica *r = d->replicas[i];
@@ -130,6 +133,7 @@ bool as_deployment_ok(const struct as_deployment *d)
         ongoing += as_replica_ongoing(r);
         prefetched += as_replica_waiting(r);
         recalled += r->recalled;
+        beyond += r->beyond;
         absent += r->n_absent;
         if (r->free_at != AS_NOWHERE) {
             n_free++;
@@ -137,7 +141,7 @@ bool as_deployment_ok(const struct as_deployment *d)
         }
     }
     if (ongoing != d->ongoing || prefetched != d->prefetched || recalled != d->recalled ||
-        n_free != d->n_free || absent != d->n_absent)
+        beyond != d->beyond || n_free != d->n_free || absent != d->n_absent)
         return false;
     for (uint32_t i = 0; idle > d->recalled && i < d->n_replicas; i++) {
         if (!balanced(d->replicas[i]))

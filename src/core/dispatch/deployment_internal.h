@@ -10,6 +10,9 @@
  * 2. There are at most as many free slots as requests under recall, unless no prefetched request
  *    could be recalled for them.
  *
+ * 3. No request on a cycle (as_request.on_cycle) waits while some replica that serves its model is
+ * in rotation, or drains and has requests to finish.
+ *
  * Whatever gives a replica room must therefore end with as_dispatch_pull for that replica and with
  * as_dispatch_balance.
  */
@@ -33,6 +36,7 @@ struct as_replica {
     struct as_list sent;
     uint32_t unanswered; /* length of `sent` */
     uint32_t slotless;   /* how many of these take no slot: all but the first of each batch */
+    uint32_t beyond;     /* … and these execute beyond the slots */
     uint32_t behind;     /* calls that wait for their model's cap: the newest ones of each model */
     uint32_t slots, prefetch; /* as granted by the worker */
     uint32_t most_slots;      /* the most slots ever granted */
@@ -76,6 +80,11 @@ struct as_deployment {
     uint64_t last_order, last_use;
     struct as_list batch_pool; /* struct as_batch that are not in use */
     struct as_blame blame;
+    uint32_t beyond; /* sum over the replicas */
+    /* QUEUED requests on a cycle, by age, which wait until a replica is in rotation; not in `queue`
+     */
+    struct as_list stranded;
+    uint32_t n_stranded;
     struct as_list suspects; /* QUEUED requests that wait for quarantine; not in `queue` */
     uint32_t n_suspects, n_quarantines; /* n_quarantines: replicas that are RESERVED or ALONE */
     /* a reserved replica lost its suspect: as_replica_requeue lets it take waiting requests */
@@ -99,6 +108,7 @@ struct as_deployment {
     uint32_t n_ejected; /* replicas whose breaker is not closed */
     uint32_t n_absent;  /* sum over the replicas; 0: all of them serve all models */
     bool batched;       /* some model has batching, so nothing is prefetched */
+    bool per_caller;    /* max_queued holds for each caller; nothing is prefetched */
     bool down;
     struct as_stat stat;
 };
@@ -106,7 +116,7 @@ struct as_deployment {
 /* Calls at r that do not wait for their model's cap. These are the ones that take slots. */
 static inline uint32_t as_replica_front_calls(const struct as_replica *r)
 {
-    return r->unanswered - r->slotless - r->behind;
+    return r->unanswered - r->slotless - r->behind - r->beyond;
 }
 
 uint32_t as_dispatch_count_waiting(const struct as_replica *r);
@@ -129,6 +139,12 @@ static inline bool as_replica_is_open(const struct as_replica *r)
     return !r->draining && !r->paused && r->breaker.state != AS_BREAKER_OPEN &&
            (r->quarantine.state == AS_QUARANTINE_NONE ||
             r->quarantine.state == AS_QUARANTINE_SHARED);
+}
+
+/* Is q on a cycle, so that it never waits for a slot? A model with batching has none of these. */
+static inline bool as_request_is_on_cycle(const struct as_deployment *d, const struct as_request *q)
+{
+    return __builtin_expect(q->on_cycle, 0) && !as_queue_batching(&d->queue, q->model);
 }
 
 /* Does its worker serve the model? */

@@ -34,8 +34,8 @@ uint32_t as_dispatch_limit(const struct as_replica *r)
 
     if (!as_replica_is_open(r) || r->breaker.state == AS_BREAKER_HALF_OPEN)
         return as_dispatch_width(r);
-    if (r->deployment->batched || !r->prefetch || !r->slots || r->recalling || !r->service ||
-        r->service > work)
+    if (r->deployment->batched || r->deployment->per_caller || !r->prefetch || !r->slots ||
+        r->recalling || !r->service || r->service > work)
         return r->slots;
     n = work / (uint32_t)r->service;
     return r->slots + AS_MIN(n, r->prefetch);
@@ -60,9 +60,9 @@ struct as_replica *as_dispatch_find_free(struct as_deployment *d, const struct a
 /* Has r room for a request that waits for its model's cap? */
 static bool has_room_behind(const struct as_replica *r)
 {
-    return r->of_model && !r->deployment->batched && as_replica_is_open(r) &&
-           r->breaker.state != AS_BREAKER_HALF_OPEN && !r->recalling && r->slots &&
-           as_replica_waiting(r) < r->prefetch;
+    return r->of_model && !r->deployment->batched && !r->deployment->per_caller &&
+           as_replica_is_open(r) && r->breaker.state != AS_BREAKER_HALF_OPEN && !r->recalling &&
+           r->slots && as_replica_waiting(r) < r->prefetch;
 }
 
 struct as_replica_capacity as_dispatch_capacity(const struct as_replica *r)
@@ -100,8 +100,7 @@ struct as_replica *as_dispatch_find_prefetch(struct as_deployment *d, const stru
     return best;
 }
 
-/* The part of sending that is common to single requests and members of a batch. */
-static void bind_and_send(struct as_replica *r, struct as_request *q, as_ns now)
+void as_dispatch_bind(struct as_replica *r, struct as_request *q, as_ns now)
 {
     struct as_deployment *d = r->deployment;
 
@@ -133,7 +132,7 @@ void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now)
         d->ongoing++;
     else
         d->prefetched++;
-    bind_and_send(r, q, now);
+    as_dispatch_bind(r, q, now);
 }
 
 /* --- batches --- */
@@ -147,6 +146,10 @@ uint32_t as_dispatch_count_waiting(const struct as_replica *r)
     for (const struct as_list *it = r->sent.prev; it != &r->sent; it = it->prev, n++) {
         const struct as_request *q = as_request_of(it);
 
+        if (q->beyond) {
+            n--;
+            continue;
+        }
         if ((!q->batch || q->batch != last) && calls-- == 0)
             break;
         last = q->batch;
@@ -190,6 +193,10 @@ void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns no
 
     if (q->blame) {
         as_quarantine_remove(d, q, now);
+        return;
+    }
+    if (as_request_is_on_cycle(d, q)) {
+        as_beyond_dequeue(d, q);
         return;
     }
     as_queue_remove(&d->queue, q);
@@ -272,7 +279,7 @@ static void send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
         } else {
             r->slotless++;
             d->ongoing++;
-            bind_and_send(r, q, now);
+            as_dispatch_bind(r, q, now);
         }
     }
 }
@@ -368,6 +375,14 @@ void as_dispatch_detach(struct as_request *q)
         as_replica_clear_recalled(r, q);
     q->started = false;
     q->replica = NULL;
+    if (q->beyond) {
+        q->beyond = false;
+        as_list_remove(&q->node);
+        r->unanswered--;
+        r->beyond--;
+        d->beyond--;
+        return;
+    }
     if (d->batched) {
         if (q->batch && q->batch->n > 1)
             leave_batch(r, q);
@@ -416,6 +431,10 @@ void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns no
     }
     if (!check_deadline(d, q, now))
         return;
+    if (as_request_is_on_cycle(d, q)) {
+        as_beyond_place(d, q, now);
+        return;
+    }
     if (d->batched) {
         q->hold_until = 0; /* it has waited before */
         as_queue_push(&d->queue, q);
@@ -451,12 +470,21 @@ void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns no
 {
     struct as_replica *r;
 
-    if (as_model_coverage_is_dropped(d, q) || as_fallback_may_leave(d, q)) {
+    if (q->pinned || as_model_coverage_is_dropped(d, q) || as_fallback_may_leave(d, q)) {
         as_deployment_fail(d, q, AS_EUNAVAILABLE);
         return;
     }
     if (!check_deadline(d, q, now) || requeue_suspect(d, q, now))
         return;
+    if (as_request_is_on_cycle(d, q)) {
+        if (d->down && !as_beyond_find(d, q)) {
+            as_deployment_fail(d, q, AS_EUNAVAILABLE);
+            return;
+        }
+        as_request_set_state(q, AS_REQ_QUEUED);
+        as_beyond_place(d, q, now);
+        return;
+    }
     if (d->batched) {
         q->hold_until = 0; /* it has waited before */
         if (!d->down) {
@@ -496,6 +524,8 @@ void as_dispatch_fill(struct as_replica *r, as_ns now)
             break;
         send_queued(r, q, now);
     }
+    if (d->n_stranded)
+        as_beyond_fill(d, now);
     if (d->n_suspects)
         as_quarantine_schedule(d, now);
 }
@@ -511,6 +541,8 @@ static void count_models(struct as_replica *r)
     {
         const struct as_request *q = as_request_of(n);
 
+        if (q->beyond)
+            continue;
         r->of_model[q->model].calls += !q->batch || q->batch != last;
         last = q->batch;
     }

@@ -27,7 +27,7 @@ void as_dispatch_update_limits(struct as_replica *r);
 /* A replica that can execute q at once, or can prefetch it; NULL: none. */
 struct as_replica *as_dispatch_find_free(struct as_deployment *d, const struct as_request *q);
 struct as_replica *as_dispatch_find_prefetch(struct as_deployment *d, const struct as_request *q);
-/* Removes q (QUEUED) from the queue or the suspects; it will not be sent. */
+/* Removes q (QUEUED) from the queue, the suspects or the stranded; it will not be sent. */
 void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns now);
 /* Checks whether what waits in the lanes with batching is due, or sets the timer for it. */
 void as_dispatch_update_lanes(struct as_deployment *d, as_ns now);
@@ -37,6 +37,8 @@ void as_dispatch_send_lane(struct as_deployment *d, struct as_lane *l, as_ns now
 void as_dispatch_send_all(struct as_deployment *d, as_ns now);
 /* Sends q (QUEUED, in no list) to r. */
 void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now);
+/* The part of sending that is common to all kinds; the load of r is not counted yet. */
+void as_dispatch_bind(struct as_replica *r, struct as_request *q, as_ns now);
 /* Removes q (SENT or ABANDONED) from its replica, which then has room: as_dispatch_pull must
  * follow. */
 void as_dispatch_detach(struct as_request *q);
@@ -51,7 +53,9 @@ void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns no
 void as_dispatch_fill(struct as_replica *r, as_ns now);
 static inline void as_dispatch_pull(struct as_replica *r, as_ns now)
 {
-    if (r->deployment->queue.n || r->deployment->n_suspects)
+    const struct as_deployment *d = r->deployment;
+
+    if (d->queue.n || d->n_suspects || d->n_stranded)
         as_dispatch_fill(r, now);
 }
 /* To be called after caps, grants or batching changed: adds lanes for the models whose cap is below
@@ -59,6 +63,27 @@ static inline void as_dispatch_pull(struct as_replica *r, as_ns now)
 void as_dispatch_update_caps(struct as_deployment *d);
 /* What r could accept now. */
 struct as_replica_capacity as_dispatch_capacity(const struct as_replica *r);
+
+/* --- beyond.c: requests on a cycle, which execute beyond the slots --- */
+
+/* The replica at which q would execute beyond the slots: of those in rotation the one with the
+ * fewest requests. If none is in rotation: one that drains and has requests to finish, which may
+ * wait for q. NULL: none of either serves it. */
+struct as_replica *as_beyond_find(const struct as_deployment *d, const struct as_request *q);
+/* Sends q (QUEUED, in no list) to r, beyond its slots. */
+void as_beyond_send(struct as_replica *r, struct as_request *q, as_ns now);
+/* Sends q (QUEUED, in no list), or lets it wait until a replica is in rotation. */
+void as_beyond_place(struct as_deployment *d, struct as_request *q, as_ns now);
+/* A replica may have come into rotation, or finish what it has: sends what waits for that. Those in
+ * rotation have taken what they can from the queue. */
+void as_beyond_fill(struct as_deployment *d, as_ns now);
+/* q (QUEUED, in no list) waits until a replica is in rotation; none is. */
+void as_beyond_strand(struct as_deployment *d, struct as_request *q);
+/* Removes q from the stranded. */
+void as_beyond_dequeue(struct as_deployment *d, struct as_request *q);
+/* The oldest stranded request, of that model (UINT32_MAX: any); NULL: none. */
+struct as_request *as_beyond_first(const struct as_deployment *d, uint32_t model);
+bool as_beyond_ok(const struct as_deployment *d);
 
 /* --- fallback.c: requests that need not wait here --- */
 

@@ -60,17 +60,26 @@ static struct as_request *suspect_of(const struct as_deployment *d, uint32_t mod
     return NULL;
 }
 
+static bool has_beyond(const struct as_replica *r, uint32_t model)
+{
+    for (struct as_list *n = r->sent.next; r->beyond && n != &r->sent; n = n->next) {
+        if (as_request_of(n)->beyond && as_request_of(n)->model == model)
+            return true;
+    }
+    return false;
+}
+
 bool as_deployment_is_unused(const struct as_deployment *d, uint32_t model)
 {
     const struct as_lane *l = as_queue_lane(&d->queue, model);
 
     if (!l || !l->dropped || as_queue_first_of_model(&d->queue, model) || suspect_of(d, model) ||
-        as_pending_verdict_holds_model(d, model))
+        as_beyond_first(d, model) || as_pending_verdict_holds_model(d, model))
         return false;
     for (uint32_t i = 0; i < d->n_replicas; i++) {
         const struct as_replica *r = d->replicas[i];
 
-        if (as_replica_serves(r, model) || r->of_model[model].calls)
+        if (as_replica_serves(r, model) || r->of_model[model].calls || has_beyond(r, model))
             return false;
     }
     return true;
@@ -114,6 +123,10 @@ void as_deployment_drop_model(struct as_deployment *d, uint32_t model, as_ns now
     ensure_lane(d, model)->dropped = true;
     while ((q = as_queue_first_of_model(&d->queue, model))) {
         as_queue_remove(&d->queue, q);
+        as_deployment_fail(d, q, AS_EUNAVAILABLE);
+    }
+    while ((q = as_beyond_first(d, model))) {
+        as_beyond_dequeue(d, q);
         as_deployment_fail(d, q, AS_EUNAVAILABLE);
     }
     /* starts from the front each time: when one leaves, another may enter quarantine */

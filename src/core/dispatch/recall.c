@@ -22,6 +22,8 @@ struct as_request *as_recall_walk_next(struct as_recall_walk *it)
         struct as_request *q = as_request_of(it->at);
 
         it->at = it->at->prev;
+        if (q->beyond)
+            continue;
         if (r->behind && r->of_model[q->model].seen)
             r->of_model[q->model].seen--;
         else if (it->front)

@@ -134,7 +134,7 @@ bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, 
 {
     struct as_deployment *d = r->deployment;
     bool waits = q->state == AS_REQ_SENT;
-    bool again = waits && retry && !q->bound && q->retries < AS_REQUEST_RETRIES;
+    bool again = waits && retry && !q->bound && !q->pinned && q->retries < AS_REQUEST_RETRIES;
 
     AS_ASSERT(q->replica == r);
     if (service)
@@ -212,14 +212,19 @@ void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struc
     {
         struct as_request *q = as_request_of(it);
 
+        if (q->beyond) {
+            fn(arg, q);
+            continue;
+        }
         if (r->behind && as_replica_is_capped(r, q->model) &&
             r->of_model[q->model].seen++ >= as_queue_lane(&r->deployment->queue, q->model)->cap)
             continue;
         calls += !q->batch || q->batch != last;
         last = q->batch;
-        if (calls > r->slots)
+        if (calls <= r->slots)
+            fn(arg, q);
+        else if (!r->beyond)
             return;
-        fn(arg, q);
     }
 }
 
@@ -239,7 +244,7 @@ void as_replica_collect_retry(struct as_list back[AS_PRIORITIES], struct as_requ
 {
     struct as_list *head = &back[q->priority], *at = head->prev;
 
-    while (at != head && as_request_of(at)->order > q->order)
+    while (at != head && as_request_is_older(q, as_request_of(at)))
         at = at->prev;
     as_list_insert_after(at, &q->node);
 }
@@ -263,7 +268,7 @@ void as_replica_requeue(struct as_deployment *d, struct as_list back[AS_PRIORITI
 
 static uint64_t in_flight(const struct as_deployment *d)
 {
-    uint64_t n = (uint64_t)d->queue.n + d->n_suspects + d->parked;
+    uint64_t n = (uint64_t)as_deployment_queued(d) + d->parked;
 
     for (uint32_t i = 0; i < d->n_replicas; i++)
         n += d->replicas[i]->unanswered;
@@ -429,7 +434,12 @@ void *as_replica_link(const struct as_replica *r)
 
 uint32_t as_replica_ongoing(const struct as_replica *r)
 {
-    return r->unanswered - as_replica_waiting(r);
+    return r->unanswered - as_replica_waiting(r) - r->beyond;
+}
+
+uint32_t as_replica_beyond(const struct as_replica *r)
+{
+    return r->beyond;
 }
 
 enum as_breaker_state as_replica_breaker(const struct as_replica *r)

@@ -123,22 +123,27 @@ void as_suspect_remove(struct as_deployment *d, struct as_request *q)
 
 /* --- after a death --- */
 
-/* Checks all queued requests again, as if they were submitted now. */
+/* Checks all that wait again, as if they were submitted now. */
 static void recheck_queue(struct as_deployment *d, as_ns now)
 {
-    struct as_list all;
-    struct as_list *n;
+    struct as_list all, *n;
+    struct as_request *q;
 
     as_list_init(&all);
     as_queue_pop_all(&d->queue, &all);
+    while ((q = as_beyond_first(d, UINT32_MAX))) {
+        as_beyond_dequeue(d, q);
+        as_list_push(&all, &q->node);
+    }
     while ((n = as_list_pop(&all))) {
-        struct as_request *q = as_request_of(n);
-        int err = as_suspect_check(d, q, now);
+        int err = as_suspect_check(d, q = as_request_of(n), now);
 
         if (err)
             as_deployment_fail(d, q, err);
         else if (q->blame)
             as_quarantine_enqueue(d, q, now);
+        else if (as_request_is_on_cycle(d, q))
+            as_beyond_strand(d, q);
         else
             as_queue_push(&d->queue, q);
     }

@@ -36,14 +36,32 @@ static struct as_lane *lane_of(const struct as_queue *u, const struct as_request
     return q->model < u->n_lanes ? u->lanes[q->model] : NULL;
 }
 
-static void insert_by_order(struct as_list *fifo, struct as_request *q)
+/* Walks from `near` (a node of the list, or its head), to the place of q. */
+static struct as_list *find_place(struct as_list *fifo, struct as_list *near,
+                                  const struct as_request *q)
+{
+    if (near != fifo && as_request_is_older(q, as_request_of(near))) {
+        while (near != fifo && as_request_is_older(q, as_request_of(near)))
+            near = near->prev;
+        return near;
+    }
+    while (near->next != fifo && as_request_is_older(as_request_of(near->next), q))
+        near = near->next;
+    return near;
+}
+
+/* Requests that one request has made come in a row. So each is looked for beside the one before. */
+static void insert_by_age(struct as_queue *u, struct as_list *fifo, struct as_request *q)
 {
     struct as_list *at = fifo->prev;
+    const struct as_request *last = u->inserted;
 
-    if (at != fifo && as_request_of(at)->order > q->order) {
-        at = fifo;
-        while (as_request_of(at->next)->order < q->order)
-            at = at->next;
+    if (at != fifo && as_request_is_older(q, as_request_of(at))) {
+        bool beside = last && last->priority == q->priority && lane_of(u, last) == lane_of(u, q) &&
+                      !as_request_is_older(q, as_request_of(fifo->next));
+
+        at = find_place(fifo, beside ? (struct as_list *)(uintptr_t)&last->node : fifo, q);
+        u->inserted = q;
     }
     as_list_insert_after(at, &q->node);
 }
@@ -67,7 +85,6 @@ static void update_holding(struct as_queue *u, struct as_lane *l)
 
 static void add_to_batching(struct as_queue *u, struct as_lane *l, struct as_request *q)
 {
-    q->lane = l;
     l->items += q->items;
     if (!q->hold_until)
         l->ready++;
@@ -177,7 +194,9 @@ void as_queue_push(struct as_queue *u, struct as_request *q)
 
     if (l && l->batching)
         l = as_queue_lane_for(u, q);
-    insert_by_order(l ? &l->fifo[q->priority] : &u->fifo[q->priority], q);
+    if (l && l->batching)
+        q->lane = l;
+    insert_by_age(u, l ? &l->fifo[q->priority] : &u->fifo[q->priority], q);
     u->n++;
     if (!l)
         return;
@@ -193,6 +212,8 @@ void as_queue_remove(struct as_queue *u, struct as_request *q)
 
     AS_ASSERT(u->n > 0 && !as_list_empty(&q->node));
     as_list_remove(&q->node);
+    if (u->inserted == q)
+        u->inserted = NULL;
     u->n--;
     if (!l)
         return;
@@ -284,7 +305,8 @@ static struct as_request *find_first(const struct as_queue *u, const struct as_r
         AS_LIST_EACH_ENTRY(l, const struct as_lane, node, &u->active) {
             struct as_request *q = l->held_back && !held ? NULL : fifo_front(&l->fifo[p]);
 
-            if (q && (!best || q->order < best->order) && (!t->of_model || as_lane_can_send(l, t)))
+            if (q && (!best || as_request_is_older(q, best)) &&
+                (!t->of_model || as_lane_can_send(l, t)))
                 best = q;
         }
         if (best)
@@ -328,16 +350,16 @@ void as_queue_pop_all(struct as_queue *u, struct as_list *all)
 static bool fifo_ok(const struct as_list *fifo, uint32_t p, const struct as_lane *l,
                     const struct as_queue *u, uint32_t *n)
 {
-    uint64_t order = 0;
+    const struct as_request *before = NULL;
 
     for (const struct as_list *it = fifo->next; it != fifo; it = it->next, ++*n) {
         const struct as_request *q = as_request_of(it);
 
         if (q->state != AS_REQ_QUEUED || q->priority != p || lane_of(u, q) != l)
             return false;
-        if (it != fifo->next && q->order <= order)
+        if (before && !as_request_is_older(before, q))
             return false;
-        order = q->order;
+        before = q;
     }
     return true;
 }

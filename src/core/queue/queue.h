@@ -1,12 +1,13 @@
-/* core/queue/queue.h — requests that wait for a replica: strict priorities, first come first served
- * within each.
+/* core/queue/queue.h — requests that wait for a replica: strict priorities, within each first come
+ * first served. A request that another one has made has the place of the request at the root of its
+ * chain (as_request.root).
  *
  * All models share one FIFO per priority. A model gets a lane (a queue of its own) when it cannot
  * run on every free slot: because its cap is below the slots of some replica, or because some
- * replica does not serve it. A search then skips all of its requests at once. The arrival number
- * keeps the order exact across lanes. A model with batching (core/queue/batch.h) has a lane for
- * each kind of request that waits, so that a batch is the front of one lane. A lane that is not due
- * is skipped.
+ * replica does not serve it. A search then skips all of its requests at once. Roots and
+ * arrival numbers keep the order exact across lanes. A model with batching (core/queue/batch.h) has
+ * a lane for each kind of request that waits, so that a batch is the front of one lane. A lane that
+ * is not due is skipped.
  *
  * The queue owns its lanes, but not the requests. Thread: the loop that owns the deployment.
  */
@@ -75,6 +76,9 @@ struct as_queue {
     uint32_t n_lanes;       /* size of that array */
     uint32_t n_held_back;   /* lanes that are held back */
     struct as_list active;  /* lanes that hold requests */
+    /* the request in the queue that was inserted last elsewhere than at the end; NULL: it has left
+     */
+    const struct as_request *inserted;
     /* May two requests of the same model and kind share a call? Kinds are hashes. NULL: yes. */
     bool (*alike)(const struct as_request *a, const struct as_request *b);
 };
@@ -82,8 +86,9 @@ struct as_queue {
 void as_queue_init(struct as_queue *u);
 void as_queue_fini(struct as_queue *u); /* empty */
 
-/* Inserts q by its arrival number within its priority. At the end (new requests) and at the front
- * (retries) this takes no walk. */
+/* Inserts q by its age (as_request_is_older) within its priority. At the end (new requests) and at
+ * the front (retries) this takes no walk; in between one from the request that was inserted
+ * there last, so that those that one request has made take none either. */
 void as_queue_push(struct as_queue *u, struct as_request *q);
 void as_queue_remove(struct as_queue *u, struct as_request *q);
 
@@ -156,7 +161,8 @@ struct as_request *as_lane_first(const struct as_lane *l); /* NULL: empty */
 /* q goes before `other`: it is more urgent, or as urgent and older. */
 static inline bool as_queue_before(const struct as_request *q, const struct as_request *other)
 {
-    return q->priority != other->priority ? q->priority < other->priority : q->order < other->order;
+    return q->priority != other->priority ? q->priority < other->priority
+                                          : as_request_is_older(q, other);
 }
 /* Marks requests whose hold_until has come as ready: in all lanes that are held back, or in one
  * lane after requests were taken out of it. */

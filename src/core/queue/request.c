@@ -27,7 +27,9 @@ bool as_request_ok(const struct as_request *q)
 
     if (q->priority >= AS_PRIORITIES || held != (q->replica != NULL))
         return false;
-    if (!held && (q->recalled || q->started || q->batch))
+    if (!held && (q->recalled || q->started || q->batch || q->beyond))
+        return false;
+    if (q->beyond && (!q->on_cycle || q->recalled || q->batch))
         return false;
     if (held && !q->attempts)
         return false;

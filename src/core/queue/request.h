@@ -60,6 +60,18 @@ struct as_request {
     uint32_t items; /* rows of its inputs: 1 … max_size for a model with batching, else 1 */
     as_ns deadline; /* AS_NEVER: none */
     uint64_t kind;  /* with batching: requests that may share a call have the same kind (a hash) */
+    /* A request that another one makes while it executes: when the first of that chain, the root,
+     * was submitted; 0: it is a root itself, and core sets this. Requests wait in the order of
+     * their roots, since those that execute wait for the requests that they have made. */
+    as_ns root;
+    /* What it would wait for may itself wait for it, because deployments call each other in a
+     * circle. So it waits for no slot: it executes beyond them. No effect on a model with batching.
+     */
+    bool on_cycle;
+    /* counts the requests of its caller that wait in the queue of this deployment; it stays until
+     * the request has ended or was cancelled. NULL: they are not counted
+     * (as_deployment_set_per_caller) */
+    uint32_t *waiting;
     /* set by the caller before as_replica_done: the answer is an error that counts against the
      * replica (core/protect/breaker.h), not against the request */
     bool failed;
@@ -78,11 +90,13 @@ struct as_request {
     bool unverified;
     /* its worker kept it when it was recalled: it runs, so it is not recalled again */
     bool started;
+    bool pinned;       /* for one replica only: as_deployment_submit_to */
+    bool beyond;       /* SENT, ABANDONED: it executes beyond the slots of its replica */
     as_ns arrived;     /* when it was submitted */
     as_ns sent;        /* when it was last sent */
     as_ns suspected;   /* QUEUED, a suspect: when it began to wait for a replica of its own */
     as_ns hold_until;  /* with batching: it waits for others until then at most; 0: it may go now */
-    uint64_t order;    /* arrival number within the deployment; a retry keeps it */
+    uint64_t order;    /* arrival number within the deployment; a retry keeps it, and its root */
     uint64_t stream;   /* stream id on the link, set by ops->send */
     size_t heap_index; /* index in the deadline heap; SIZE_MAX: not in it */
     struct as_replica *replica;
@@ -102,6 +116,13 @@ static inline struct as_request *as_request_of(const struct as_list *node)
     return AS_LIST_ENTRY((struct as_list *)(uintptr_t)node, struct as_request, node);
 }
 
+/* Which of two accepted requests of the same priority goes first: the one whose root is older, then
+ * the one that came first. */
+static inline bool as_request_is_older(const struct as_request *q, const struct as_request *other)
+{
+    return q->root != other->root ? q->root < other->root : q->order < other->order;
+}
+
 /* A worker may hand one request back this many times. After that its error goes to the client. */
 #define AS_REQUEST_RETRIES 8u
 
@@ -113,6 +134,9 @@ extern const uint8_t as_request_transitions[];
 static inline void as_request_set_state(struct as_request *q, enum as_request_state to)
 {
     AS_ASSERT(as_request_transitions[q->state] >> to & 1u);
+    if (__builtin_expect(q->waiting != NULL, 0) &&
+        (to == AS_REQ_QUEUED) != (q->state == AS_REQ_QUEUED))
+        *q->waiting += to == AS_REQ_QUEUED ? 1u : -1u;
     q->state = to;
 }
 /* Whether the fields are consistent with the state. */

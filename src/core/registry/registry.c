@@ -20,110 +20,11 @@ struct group {
 struct as_registry {
     atomic_uint refs;
     uint32_t n, n_groups, mask;
-    struct shared_model **at; /* by name, then version in natural order */
-    struct group *groups;     /* in the same order */
-    uint32_t *slots;          /* open addressing: number of a group + 1, 0 free; mask + 1 of them */
+    struct shared_model **at;          /* by name, then version in natural order */
+    struct group *groups;              /* in the same order */
+    struct as_service_table *services; /* NULL: there are none */
+    uint32_t *slots; /* open addressing: number of a group + 1, 0 free; mask + 1 of them */
 };
-
-/* --- names --- */
-
-static bool is_plain(struct as_str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i];
-
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-              c == '.' || c == '_' || c == '-'))
-            return false;
-    }
-    return true;
-}
-
-bool as_registry_is_verb(struct as_str s)
-{
-    static const char *const verbs[] = {"config",       "generate", "generate_stream", "infer",
-                                        "infer_stream", "load",     "ready",           "setting",
-                                        "stats",        "trace",    "unload"};
-
-    for (size_t i = 0; i < AS_COUNT(verbs); i++) {
-        if (as_str_eq(s, as_str_of(verbs[i])))
-            return true;
-    }
-    return false;
-}
-
-static const char *check_segment(struct as_str s, bool last)
-{
-    if (s.n == 0)
-        return "model name must not have an empty segment";
-    if (!is_plain(s))
-        return "model name may contain only letters, digits and . _ - /";
-    if (as_str_eq(s, AS_STR(".")) || as_str_eq(s, AS_STR("..")))
-        return "model name must not have a segment . or ..";
-    if (as_str_eq(s, AS_STR("versions")))
-        return "model name must not have a segment \"versions\"";
-    if (last && as_registry_is_verb(s))
-        return "model name must not end in a verb of the protocol, as a/infer does";
-    return NULL;
-}
-
-int as_registry_check_name(struct as_str name, const char **ret_why)
-{
-    size_t from = 0;
-
-    if (name.n == 0 || name.n > AS_NAME_MAX) {
-        *ret_why = "model name must have 1 to 128 characters";
-        return AS_EINVALID;
-    }
-    for (size_t i = 0; i <= name.n; i++) {
-        const char *why;
-
-        if (i < name.n && name.p[i] != '/')
-            continue;
-        why = check_segment((struct as_str){name.p + from, i - from}, i == name.n);
-        if (why) {
-            *ret_why = why;
-            return AS_EINVALID;
-        }
-        from = i + 1;
-    }
-    return 0;
-}
-
-int as_registry_check_deployment(struct as_str name, const char **ret_why)
-{
-    const char *colon = name.n ? memchr(name.p, ':', name.n) : NULL;
-
-    if (colon) {
-        size_t n = (size_t)(colon - name.p);
-        int err = as_registry_check_name((struct as_str){name.p, n}, ret_why);
-
-        return err ? err
-                   : as_registry_check_version((struct as_str){colon + 1, name.n - n - 1}, ret_why);
-    }
-    if (name.n == 0 || name.n > AS_NAME_MAX) {
-        *ret_why = "deployment name must have 1 to 128 characters";
-        return AS_EINVALID;
-    }
-    if (!is_plain(name)) {
-        *ret_why = "deployment name may contain only letters, digits and . _ -";
-        return AS_EINVALID;
-    }
-    return 0;
-}
-
-int as_registry_check_version(struct as_str version, const char **ret_why)
-{
-    if (version.n == 0 || version.n > AS_VERSION_MAX) {
-        *ret_why = "model version must have 1 to 64 characters";
-        return AS_EINVALID;
-    }
-    if (!is_plain(version)) {
-        *ret_why = "model version may contain only letters, digits and . _ -";
-        return AS_EINVALID;
-    }
-    return 0;
-}
 
 /* --- shared models --- */
 
@@ -175,23 +76,16 @@ static void shared_model_unref(struct shared_model *b)
 
 /* --- snapshots --- */
 
-static struct as_registry *snapshot_new(uint32_t room)
+/* services: takes over the reference. */
+static struct as_registry *snapshot_new(uint32_t room, struct as_service_table *services)
 {
     struct as_registry *g = as_xalloc(sizeof(*g));
 
     atomic_init(&g->refs, 1);
     g->at = as_xalloc(room * sizeof(struct shared_model *));
     g->n = 0; /* the caller fills `at` in order */
+    g->services = services;
     return g;
-}
-
-bool as_registry_is_integer(struct as_str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        if (s.p[i] < '0' || s.p[i] > '9')
-            return false;
-    }
-    return s.n > 0;
 }
 
 /* Sets the default version: of the versions that are not awaited (of all, if all are) those that
@@ -267,7 +161,7 @@ static struct as_registry *build_index(struct as_registry *g)
 
 struct as_registry *as_registry_new(void)
 {
-    return build_index(snapshot_new(0));
+    return build_index(snapshot_new(0, NULL));
 }
 
 struct as_registry *as_registry_ref(struct as_registry *g)
@@ -282,6 +176,7 @@ void as_registry_unref(struct as_registry *g)
         return;
     for (uint32_t i = 0; i < g->n; i++)
         shared_model_unref(g->at[i]);
+    as_service_table_unref(g->services);
     free(g->at);
     free(g->groups);
     free(g->slots);
@@ -385,7 +280,7 @@ int as_registry_with_model(struct as_registry *g, const struct as_model *m,
         *ret_why = "too many models: at most 16384";
         return AS_EFULL;
     }
-    next = snapshot_new(g->n + 1);
+    next = snapshot_new(g->n + 1, as_service_table_ref(g->services));
     for (uint32_t i = 0; i < at; i++)
         next->at[next->n++] = shared_model_ref(g->at[i]);
     next->at[next->n++] = shared_model_new(m);
@@ -398,7 +293,7 @@ int as_registry_with_model(struct as_registry *g, const struct as_model *m,
 static struct as_registry *remove_models(struct as_registry *g, uint32_t deployment, bool all,
                                          uint32_t index)
 {
-    struct as_registry *next = snapshot_new(g->n);
+    struct as_registry *next = snapshot_new(g->n, as_service_table_ref(g->services));
 
     for (uint32_t i = 0; i < g->n; i++) {
         const struct as_model *m = &g->at[i]->m;
@@ -412,9 +307,35 @@ static struct as_registry *remove_models(struct as_registry *g, uint32_t deploym
     return as_registry_ref(g);
 }
 
+static bool has_services(const struct as_registry *g, uint32_t deployment)
+{
+    for (uint32_t i = 0; g->services && i < g->services->n; i++) {
+        if (g->services->at[i].deployment == deployment)
+            return true;
+    }
+    return false;
+}
+
+struct as_registry *as_registry_set_services(struct as_registry *g, uint32_t deployment,
+                                             struct as_str application, struct as_service_set *set)
+{
+    struct as_registry *next;
+
+    if (!set && !has_services(g, deployment))
+        return as_registry_ref(g);
+    next = snapshot_new(g->n, as_service_table_with(g->services, deployment, application, set));
+    for (; next->n < g->n; next->n++)
+        next->at[next->n] = shared_model_ref(g->at[next->n]);
+    return build_index(next);
+}
+
 struct as_registry *as_registry_without_deployment(struct as_registry *g, uint32_t deployment)
 {
-    return remove_models(g, deployment, true, 0);
+    struct as_registry *with_models = as_registry_set_services(g, deployment, AS_STR(""), NULL);
+    struct as_registry *next = remove_models(with_models, deployment, true, 0);
+
+    as_registry_unref(with_models);
+    return next;
 }
 
 struct as_registry *as_registry_without_model(struct as_registry *g, uint32_t deployment,
@@ -428,7 +349,7 @@ static struct as_registry *change_models(struct as_registry *g,
                                          bool (*change)(const void *arg, struct as_model *m),
                                          const void *arg)
 {
-    struct as_registry *next = snapshot_new(g->n);
+    struct as_registry *next = snapshot_new(g->n, as_service_table_ref(g->services));
     bool same = true;
 
     for (; next->n < g->n; next->n++) {
@@ -555,6 +476,11 @@ struct as_registry *as_registry_set_loaded(struct as_registry *g, struct as_str 
 {
     return group_of(g, name) ? change_models(g, change_load, &(struct model_load){name, loaded})
                              : NULL;
+}
+
+const struct as_service_table *as_registry_services(const struct as_registry *g)
+{
+    return g->services;
 }
 
 uint32_t as_registry_count(const struct as_registry *g)

@@ -18,9 +18,10 @@
 #ifndef AS_CORE_REGISTRY_H
 #define AS_CORE_REGISTRY_H
 
-#include "base/str.h"
+#include "base/id.h"
 #include "base/tensor.h"
 #include "core/queue/batch.h"
+#include "core/registry/services.h"
 
 #include <stdatomic.h>
 
@@ -31,9 +32,9 @@
 
 /* Returns 0, or AS_EINVALID with the reason (static text). */
 int as_registry_check_name(struct as_str name, const char **ret_why);
-/* A deployment's name is 1–128 characters of [A-Za-z0-9._-]; or, for workers that registered
- * themselves, "name:version" of the one model that they serve. */
-int as_registry_check_deployment(struct as_str name, const char **ret_why);
+/* A deployment's id (base/id.h), or its name alone: 1–128 characters of [A-Za-z0-9._-]; or, for
+ * workers that registered themselves, "name:version" of the one model that they serve. */
+int as_registry_check_deployment(struct as_str id, const char **ret_why);
 int as_registry_check_version(struct as_str version, const char **ret_why);
 bool as_registry_is_integer(struct as_str version);
 bool as_registry_is_verb(struct as_str segment); /* one of the verbs above */
@@ -45,7 +46,7 @@ struct as_traffic {            /* all zero: no settings */
     bool is_canary;            /* not the default version, if another version is no canary … */
     uint32_t canary;           /* … but gets this part of the requests without a version */
     uint32_t mirror;           /* gets a copy of this part of the requests to other versions */
-    struct as_str fallback; /* name of the deployment that serves what this one cannot; or empty */
+    struct as_str fallback;    /* id of the deployment that serves what this one cannot; or empty */
 };
 static inline bool as_traffic_eq(const struct as_traffic *a, const struct as_traffic *b)
 {
@@ -59,7 +60,7 @@ static inline bool as_traffic_any(const struct as_traffic *t)
 
 struct as_model {
     struct as_str name, version, platform;
-    struct as_str served_by;   /* the deployment's name */
+    struct as_str served_by;   /* the deployment's id */
     struct as_traffic traffic; /* of that deployment */
     bool routed;         /* set by the registry: some version of this name has traffic settings */
     uint32_t deployment; /* number of the deployment, given by the caller */
@@ -102,7 +103,11 @@ struct as_registry *as_registry_set_served(struct as_registry *g, uint32_t deplo
 /* A snapshot without this model of a deployment. */
 struct as_registry *as_registry_without_model(struct as_registry *g, uint32_t deployment,
                                               uint32_t index);
-/* A snapshot without the models of a deployment. */
+/* A snapshot in which a deployment of this application serves these gRPC services of the user;
+ * NULL: none. */
+struct as_registry *as_registry_set_services(struct as_registry *g, uint32_t deployment,
+                                             struct as_str application, struct as_service_set *set);
+/* A snapshot without the models and services of a deployment. */
 struct as_registry *as_registry_without_deployment(struct as_registry *g, uint32_t deployment);
 
 /* The model, or NULL. version.n == 0: the default version. *ret_known (may be NULL): some version
@@ -114,6 +119,8 @@ const struct as_model *as_registry_find(const struct as_registry *g, struct as_s
 uint32_t as_registry_versions(const struct as_registry *g, struct as_str name,
                               const struct as_model **ret, uint32_t cap);
 uint32_t as_registry_count(const struct as_registry *g);
+/* Which deployments serve gRPC services of the user; NULL: none does. */
+const struct as_service_table *as_registry_services(const struct as_registry *g);
 /* Ordered by name, then version. */
 const struct as_model *as_registry_at(const struct as_registry *g, uint32_t i);
 bool as_registry_is_first(const struct as_registry *g, uint32_t i); /* row i, of its name */

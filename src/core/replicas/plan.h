@@ -64,12 +64,13 @@
 #define AS_CORE_PLAN_H
 
 #include "base/err.h"
+#include "base/id.h"
 #include "core/replicas/condition.h"
 #include "core/replicas/restart.h"
 #include "core/replicas/start_limit.h"
 
 #define AS_PLAN_REPLICAS_MAX 1024u
-#define AS_PLAN_NAME_MAX     200u /* bytes of a deployment's name */
+#define AS_PLAN_NAME_MAX     AS_ID_MAX /* bytes of a deployment's id */
 #define AS_RANK_NONE         UINT32_MAX
 
 struct as_plan;         /* one deployment */

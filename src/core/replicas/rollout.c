@@ -383,10 +383,11 @@ static void report_lack(struct as_plan *p)
     while (n && !p->slots[i]->lack)
         i++;
     if (n == 1)
-        len = snprintf(text, sizeof(text), "%s waits: %s", p->slots[i]->name, p->slots[i]->lack);
+        len = snprintf(text, sizeof(text), "%s waits: %s",
+                       as_id_name(as_str_of(p->slots[i]->name)).p, p->slots[i]->lack);
     else if (n)
-        len = snprintf(text, sizeof(text), "%s and %u more wait: %s", p->slots[i]->name, n - 1,
-                       p->slots[i]->lack);
+        len = snprintf(text, sizeof(text), "%s and %u more wait: %s",
+                       as_id_name(as_str_of(p->slots[i]->name)).p, n - 1, p->slots[i]->lack);
     if (as_condition_set_lack(&p->condition,
                               (struct as_str){text, AS_MIN((size_t)len, sizeof(text) - 1)}))
         p->ops.condition(p->ctx, &p->condition);

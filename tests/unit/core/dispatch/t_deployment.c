@@ -435,6 +435,120 @@ static void test_bad_options_are_refused(void **state AS_UNUSED)
     assert_null(d);
 }
 
+/* --- a limit for each caller --- */
+
+static void test_a_limit_for_each_caller_counts_exactly(void **state AS_UNUSED)
+{
+    struct world *w = world_new_with(2, AS_ROUTER_LEAST_ONGOING);
+    uint32_t one = 0, two = 0;
+
+    make_requests(w, "abcdefghx", true, 0);
+    for (const char *c = "abcdx"; *c; c++)
+        req(w, *c)->waiting = &one;
+    for (const char *c = "efgh"; *c; c++)
+        req(w, *c)->waiting = &two;
+    as_deployment_set_per_caller(w->d, true, w->now);
+    join(w, 'A', 1, 8);
+    submit_all(w, "x");
+    done(w, 'x'); /* its service time is known, yet nothing is prefetched */
+    w->n = 0;
+    submit_all(w, "abc");
+    assert_int_equal(one, 2); /* a executes */
+    assert_int_equal(submit(w, 'd'), AS_EFULL);
+    submit_all(w, "ef");
+    renew_request(w, 'd');
+    req(w, 'd')->waiting = &one;
+    assert_int_equal(submit(w, 'g'), AS_EFULL);
+    assert_int_equal(two, 2);
+    assert_true(done(w, 'a'));
+    assert_int_equal(one, 1);
+    submit_all(w, "d");
+    as_deployment_cancel(w->d, req(w, 'e'), w->now);
+    assert_int_equal(two, 1);
+    submit_all(w, "h");
+    expect(w, "a>A b>A ~e");
+    die(w, 'A', 'b', AS_LOSS_KILLED); /* b waits again, beyond the limit */
+    assert_int_equal(one, 3);
+    as_deployment_set_down(w->d, true, w->now);
+    assert_int_equal(one + two, 0);
+    world_free(w);
+}
+
+static void test_without_a_limit_for_each_caller_all_count(void **state AS_UNUSED)
+{
+    struct world *w = world_new_with(2, AS_ROUTER_LEAST_ONGOING);
+    uint32_t one = 0;
+
+    make_requests(w, "abcdx", true, 0);
+    for (const char *c = "ad"; *c; c++)
+        req(w, *c)->waiting = &one;
+    as_deployment_set_per_caller(w->d, true, w->now);
+    submit_all(w, "ab"); /* b's caller is not known: all that wait count for it */
+    assert_int_equal(submit(w, 'c'), AS_EFULL);
+    as_deployment_set_per_caller(w->d, false, w->now);
+    assert_int_equal(submit(w, 'd'), AS_EFULL);
+    join(w, 'A', 1, 8);
+    assert_true(done(w, 'a'));
+    make_requests(w, "cd", true, 0);
+    w->n = 0;
+    submit_all(w, "cd");
+    expect(w, "c>A d>A"); /* prefetched again */
+    as_deployment_set_per_caller(w->d, true, w->now);
+    expect(w, "");
+    assert_true(done(w, 'b'));
+    assert_true(done(w, 'c'));
+    submit_all(w, "x");
+    as_deployment_set_per_caller(w->d, false, w->now);
+    expect(w, "x>A");
+    world_free(w);
+}
+
+/* --- requests that other requests make --- */
+
+static void test_a_child_goes_before_younger_requests_from_outside(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make_requests(w, "abcdef", true, 0);
+    join(w, 'A', 1, 0);
+    w->now = 100;
+    submit_all(w, "a");
+    w->now = 200;
+    submit_all(w, "bc");
+    w->now = 300;
+    req(w, 'd')->root = 150;
+    req(w, 'e')->root = 100;
+    req(w, 'f')->root = 999; /* a root that is to come: it counts as arrived now */
+    submit_all(w, "fde");
+    assert_int_equal(req(w, 'f')->root, 300);
+    assert_int_equal(req(w, 'b')->root, 200);
+    w->n = 0;
+    for (const char *c = "aedbcf"; *c; c++)
+        assert_true(done(w, *c));
+    expect(w, "e>A d>A b>A c>A f>A");
+    world_free(w);
+}
+
+static void test_a_retry_keeps_the_place_of_its_root(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    make_requests(w, "abc", true, 0);
+    join(w, 'A', 1, 0);
+    submit_all(w, "b");
+    w->now += 100;
+    req(w, 'a')->root = w->now - 100;
+    submit_all(w, "ca");
+    w->n = 0;
+    die(w, 'A', '-', AS_LOSS_KILLED); /* b and a have the same root, and b came first */
+    w->now += 100;
+    join(w, 'B', 1, 0);
+    for (const char *c = "bac"; *c; c++)
+        assert_true(done(w, *c));
+    expect(w, "b>B a>B c>B");
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -463,6 +577,10 @@ int main(void)
         cmocka_unit_test(test_free_answers_all_requests),
         cmocka_unit_test(test_statistics_add_up),
         cmocka_unit_test(test_bad_options_are_refused),
+        cmocka_unit_test(test_a_limit_for_each_caller_counts_exactly),
+        cmocka_unit_test(test_without_a_limit_for_each_caller_all_count),
+        cmocka_unit_test(test_a_child_goes_before_younger_requests_from_outside),
+        cmocka_unit_test(test_a_retry_keeps_the_place_of_its_root),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -458,15 +458,15 @@ static void test_what_executed_in_an_unhealthy_worker_is_suspect(void **state AS
     join(w, 'A', 2, 0);
     join(w, 'B', 2, 0);
     submit(w, 'a');
-    as_replica_drain(rep(w, 'A'), true, w->now);
     as_replica_set_unhealthy(rep(w, 'A'), req(w, 'a')->stream);
+    as_replica_drain(rep(w, 'A'), true, w->now);
     die(w, 'A', 'a', AS_LOSS_UNHEALTHY);
     submit(w, 'b');
     expect(w, "a>A a>B"); /* b waits: a is alone */
     assert_int_equal(req(w, 'a')->tries, 1);
     assert_int_equal(as_deployment_stat(w->d)->blamed, 1);
-    as_replica_drain(rep(w, 'B'), true, w->now);
     as_replica_set_unhealthy(rep(w, 'B'), req(w, 'a')->stream);
+    as_replica_drain(rep(w, 'B'), true, w->now);
     die(w, 'B', 'a', AS_LOSS_UNHEALTHY);
     expect(w, "a=EPOISON ~a");
     world_free(w);
@@ -481,8 +481,8 @@ static void test_what_started_later_is_lost_as_by_an_outside_kill(void **state A
     join(w, 'B', 3, 0);
     as_replica_drain(rep(w, 'B'), true, w->now);
     submit_all(w, "abc");
-    as_replica_drain(rep(w, 'A'), true, w->now);
     as_replica_set_unhealthy(rep(w, 'A'), req(w, 'a')->stream);
+    as_replica_drain(rep(w, 'A'), true, w->now);
     as_replica_drain(rep(w, 'B'), false, w->now);
     w->n = 0;
     die(w, 'A', 'b', AS_LOSS_UNHEALTHY);
@@ -504,8 +504,8 @@ static void test_an_unhealthy_worker_that_loses_its_link_blames_too(void **state
     make_requests(w, "ab", true, 0);
     join(w, 'A', 2, 0);
     submit_all(w, "ab");
-    as_replica_drain(rep(w, 'A'), true, w->now);
     as_replica_set_unhealthy(rep(w, 'A'), req(w, 'a')->stream);
+    as_replica_drain(rep(w, 'A'), true, w->now);
     w->n = 0;
     as_replica_free(rep(w, 'A'), UINT64_MAX, AS_LOSS_LINK, w->now);
     assert_int_equal(as_deployment_stat(w->d)->blamed, 1);
@@ -522,8 +522,8 @@ static void test_what_ended_before_an_unhealthy_worker_is_not_blamed(void **stat
     make_requests(w, "ab", true, 0);
     join(w, 'A', 2, 0);
     submit_all(w, "ab");
-    as_replica_drain(rep(w, 'A'), true, w->now);
     as_replica_set_unhealthy(rep(w, 'A'), req(w, 'b')->stream);
+    as_replica_drain(rep(w, 'A'), true, w->now);
     assert_true(done(w, 'a'));
     die(w, 'A', 'b', AS_LOSS_UNHEALTHY);
     assert_int_equal(as_deployment_stat(w->d)->blamed, 1);

@@ -16,7 +16,8 @@ struct pool {
     uint64_t orders;
 };
 
-static struct as_request *enter(struct pool *p, uint32_t i, uint32_t model, uint8_t priority)
+static struct as_request *enter_with(struct pool *p, uint32_t i, uint32_t model, uint8_t priority,
+                                     as_ns root)
 {
     struct as_request *q = &p->q[i];
 
@@ -24,9 +25,16 @@ static struct as_request *enter(struct pool *p, uint32_t i, uint32_t model, uint
     q->model = model;
     q->priority = priority;
     q->order = ++p->orders;
+    q->root = root;
     q->state = AS_REQ_QUEUED;
     as_queue_push(&p->queue, q);
     return q;
+}
+
+/* All roots are equal, as in a burst: the order of arrival decides. */
+static struct as_request *enter(struct pool *p, uint32_t i, uint32_t model, uint8_t priority)
+{
+    return enter_with(p, i, model, priority, 1);
 }
 
 /* For a replica that has a free slot and does not prefetch. */
@@ -76,6 +84,70 @@ static void test_urgent_first_then_first_come(void **state AS_UNUSED)
     assert_ptr_equal(take(p, NULL, 1), &p->q[2]);
     assert_ptr_equal(take(p, NULL, 1), &p->q[1]);
     assert_null(take(p, NULL, 1));
+    pool_free(p);
+}
+
+static void expect_order(struct pool *p, const uint32_t *list, uint32_t n)
+{
+    assert_true(as_queue_ok(&p->queue));
+    for (uint32_t i = 0; i < n; i++)
+        assert_ptr_equal(take(p, NULL, 1), &p->q[list[i]]);
+    assert_null(take(p, NULL, 1));
+}
+
+/* What requests that execute wait for goes before younger requests from outside. */
+static void test_a_request_waits_at_the_place_of_its_root(void **state AS_UNUSED)
+{
+    struct pool *p = pool_new();
+
+    enter_with(p, 0, 0, 1, 30);
+    enter_with(p, 1, 0, 1, 40);
+    enter_with(p, 2, 0, 1, 20); /* made by one that came before all these … */
+    enter_with(p, 3, 0, 1, 35); /* … by one between them … */
+    enter_with(p, 4, 0, 1, 10);
+    enter_with(p, 5, 0, 1, 50);
+    expect_order(p, (uint32_t[]){4, 2, 0, 3, 1, 5}, 6);
+    pool_free(p);
+}
+
+static void test_requests_of_one_root_keep_their_order(void **state AS_UNUSED)
+{
+    struct pool *p = pool_new();
+
+    enter_with(p, 0, 0, 1, 50);
+    for (uint32_t i = 1; i < 5; i++)
+        enter_with(p, i, 0, 1, 20);
+    as_queue_remove(&p->queue, &p->q[2]);
+    as_queue_push(&p->queue, &p->q[2]); /* a retry */
+    expect_order(p, (uint32_t[]){1, 2, 3, 4, 0}, 5);
+    pool_free(p);
+}
+
+static void test_priority_counts_more_than_the_root(void **state AS_UNUSED)
+{
+    struct pool *p = pool_new();
+
+    enter_with(p, 0, 0, 1, 10);
+    enter_with(p, 1, 0, 0, 90);
+    enter_with(p, 2, 0, 2, 5);
+    expect_order(p, (uint32_t[]){1, 0, 2}, 3);
+    pool_free(p);
+}
+
+static void test_roots_order_across_lanes(void **state AS_UNUSED)
+{
+    struct pool *p = pool_new();
+    struct as_replica_model of_model[MODELS] = {0};
+    static const uint32_t order[] = {2, 3, 0, 1};
+
+    as_queue_add_lane(&p->queue, 1, 1);
+    enter_with(p, 0, 0, 1, 30);
+    enter_with(p, 1, 1, 1, 40);
+    enter_with(p, 2, 1, 1, 20);
+    enter_with(p, 3, 0, 1, 25);
+    assert_true(as_queue_ok(&p->queue));
+    for (uint32_t i = 0; i < 4; i++)
+        assert_ptr_equal(take(p, of_model, 4), &p->q[order[i]]);
     pool_free(p);
 }
 
@@ -190,7 +262,8 @@ static struct as_request *naive_first(struct pool *p, const uint32_t *cap,
         if (q->state != AS_REQ_QUEUED || !is_taken(q, cap, t))
             continue;
         if (!best || q->priority < best->priority ||
-            (q->priority == best->priority && q->order < best->order))
+            (q->priority == best->priority &&
+             (q->root != best->root ? q->root < best->root : q->order < best->order)))
             best = q;
     }
     return best;
@@ -224,8 +297,11 @@ static void test_it_equals_a_naive_array_over_random_operations(void **state AS_
             as_queue_push(&p->queue, q);
             n++;
         } else if (q->state != AS_REQ_QUEUED) {
-            enter(p, i, (uint32_t)as_rand_below(&rand, MODELS),
-                  (uint8_t)as_rand_below(&rand, AS_PRIORITIES));
+            uint32_t model = (uint32_t)as_rand_below(&rand, MODELS);
+            uint8_t priority = (uint8_t)as_rand_below(&rand, AS_PRIORITIES);
+            as_ns root = as_rand_below(&rand, 3) ? step + 1 : 1 + as_rand_below(&rand, step + 1);
+
+            enter_with(p, i, model, priority, root);
             n++;
         }
         if (step % 25000 == 24999) { /* one more model gets a lane */
@@ -295,6 +371,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_urgent_first_then_first_come),
+        cmocka_unit_test(test_a_request_waits_at_the_place_of_its_root),
+        cmocka_unit_test(test_requests_of_one_root_keep_their_order),
+        cmocka_unit_test(test_priority_counts_more_than_the_root),
+        cmocka_unit_test(test_roots_order_across_lanes),
         cmocka_unit_test(test_a_retry_goes_back_to_its_place),
         cmocka_unit_test(test_a_capped_model_is_skipped),
         cmocka_unit_test(test_a_model_that_a_replica_lacks_is_skipped),
