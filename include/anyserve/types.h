@@ -46,7 +46,8 @@ enum as_err_code {
     AS_EHUNG = -23,            /* a handler ran for too long, and its worker was killed */
     AS_EPOISON = -24,          /* requests like this kill workers, and are refused for a while */
     AS_ESUSPECT = -25, /* a request like this killed a worker; no worker was free to run it alone */
-    AS_EUNTAKEN = -26  /* the answer was dropped, since the client does not read earlier ones */
+    AS_EUNTAKEN = -26, /* the answer was dropped, since the client does not read earlier ones */
+    AS_ESTALE = -27    /* what is to be changed was changed meanwhile */
 };
 const char *as_err_name(int err); /* "EINVALID"; "OK" for 0 */
 const char *as_err_text(int err); /* "invalid argument" */
@@ -174,6 +175,25 @@ struct as_msg {
     const struct as_param *params;
     const struct as_meta *meta;
     uint32_t n_tensors, n_params, n_meta;
+};
+
+/* The body of a call between handlers, or of its answer: opaque to AnyServe, which checks counts
+ * and lengths only. */
+enum as_body_codec {
+    AS_BODY_PICKLE = 1, /* data is a Python pickle, whose out-of-band buffers are `buffers`; part i
+                           has the persistent id i */
+    AS_BODY_BYTES = 2   /* data is the value itself: bytes */
+};
+#define AS_BODY_F_EXCEPTION 0x1u /* an answer: data describes an exception; bytes: it is a text */
+struct as_body {
+    uint8_t codec;        /* enum as_body_codec */
+    uint8_t flags;        /* AS_BODY_F_… */
+    struct as_str method; /* UTF-8, without line ends, at most 1,024 bytes; empty: __call__, and in
+                             every answer */
+    struct as_str data;
+    uint32_t n_buffers, n_parts;
+    const struct as_str *buffers; /* each starts at a multiple of 64 bytes when it is received */
+    const struct as_str *parts;   /* each is a whole body: the answer of another call */
 };
 
 #ifdef __cplusplus

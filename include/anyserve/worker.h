@@ -52,8 +52,11 @@ struct as_worker_call; /* a request during its handler, and the answer that the 
 enum as_worker_flag {
     AS_WORKER_NO_SIGNALS = 1, /* as_worker_run leaves SIGTERM and SIGINT alone: use as_worker_stop
                                */
-    AS_WORKER_ASKS = 2 /* CONTROL requests (health, reconfiguration) come by as_worker_next_ask;
-                        * else the library answers them */
+    AS_WORKER_ASKS = 2, /* CONTROL requests (health, reconfiguration) come by as_worker_next_ask;
+                         * else the library answers them */
+    /* A driver: it opens calls (anyserve/calls.h), has no models and gets no requests. Without
+     * `path` it finds the server and its driver token; with `path`, `token` is that token. */
+    AS_WORKER_DRIVER = 4
 };
 
 #define AS_WORKER_REASON 4096u /* size of the text that explains a failure, with the NUL */
@@ -124,6 +127,12 @@ struct as_worker_model {
     uint32_t preferred[AS_WORKER_PREFERRED];
     as_worker_handler handler; /* as_worker_run calls it, with ctx; else NULL */
     void *ctx;
+    /* Requests are calls (anyserve/calls.h): their bodies are opaque, and each says whether its
+     * answer is one message or any number. Without signature, batching, `decoupled` and
+     * `streams_inputs`. Clients of the inference protocols do not see the model. */
+    bool opaque;
+    /* With `opaque`: it takes requests of HTTP, too (anyserve/http.h). Not for as_worker_run. */
+    bool http;
 };
 
 /* Creates a worker and the guard thread; does not connect. 0; AS_EIO; AS_EINVALID: a name is too
@@ -133,12 +142,28 @@ int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf);
  * is in as_worker_error. The server checks the rest (names, signature, models of other deployments)
  * when the worker connects. */
 int as_worker_add(struct as_worker *w, const struct as_worker_model *model);
+/* A method of a gRPC service of the user, which clients call by its path at the server's port. A
+ * request comes as a call (anyserve/calls.h) of the opaque model: docs/protocol/link.md,
+ * section 18.
+ */
+struct as_worker_service_method {
+    const char *path;  /* "/package.Service/Method" */
+    bool takes_inputs; /* the client sends any number of messages; else one */
+    bool gives_parts;  /* the handler sends any number of messages; else one */
+};
+/* The services that the deployment serves, before the first connect; a second call replaces them.
+ * The methods are in the order of strcmp, each path once; at most 1,024. descriptors: a
+ * FileDescriptorSet for reflection, or nothing; copied. 0; AS_EINVALID: a path is none, they are
+ * not in order, all together have more than 48 KiB, or w has connected. Runner. */
+int as_worker_set_services(struct as_worker *w, const struct as_worker_service_method *methods,
+                           uint32_t n, struct as_str descriptors);
 /* How the server is told of a model when w connects: the frame REGISTER (docs/protocol/link.md),
- * for a program that only describes what it would serve. *ret_p is allocated by malloc, and the
- * caller's. 0; AS_EINVALID: the signature is too large, or there is no such model. Runner. */
+ * behind it SERVICES with an opaque one; for a program that only describes what it would serve.
+ * *ret_p is allocated by malloc, and the caller's. 0; AS_EINVALID: the signature is too large, or
+ * there is no such model. Runner. */
 int as_worker_registration(struct as_worker *w, uint32_t model, void **ret_p, size_t *ret_n);
-/* Says GOODBYE if it is connected, and frees w, which may be NULL. Every request must be answered
- * before. Runner. */
+/* Says GOODBYE if it is connected, and frees w, which may be NULL, with its calls
+ * (anyserve/calls.h). Every request must be answered before. Runner. */
 void as_worker_free(struct as_worker *w);
 const char *as_worker_error(const struct as_worker *w); /* the last error, never NULL. Runner */
 const char *as_worker_version(void);                    /* of the library: "0.1.0" */
@@ -176,6 +201,7 @@ struct as_worker_options {
                            repeated; -1: they may not. 0: as the models declare */
     int64_t max_queued; /* of the deployment, instead of that of as_worker_conf; requests that are
                            queued already stay. -1: no limit; 0: as there */
+    bool queued_per_caller; /* max_queued holds for each caller apart, not for all together */
 };
 int as_worker_set_options(struct as_worker *w, const struct as_worker_options *options);
 
@@ -356,7 +382,8 @@ int as_worker_room(struct as_worker *w, struct as_worker_req *q);
 /* Blocks until a part may be sent (0), or AS_ECANCELLED. Any thread, including the runner. */
 int as_worker_await_room(struct as_worker *w, struct as_worker_req *q);
 
-/* For models with streams_inputs: q is the first message, and these are the others. 0: *ret_input
+/* For models with streams_inputs: q is the first message, and these are the others; for calls with
+ * inputs (anyserve/calls.h): all messages. 0: *ret_input
  * is the next one, which must be returned with as_worker_drop_input before q is answered;
  * AS_EAGAIN: none now; AS_EOF: there is no further one; AS_ECANCELLED. */
 int as_worker_next_input(struct as_worker *w, struct as_worker_req *q,
@@ -379,7 +406,8 @@ bool as_worker_ready(struct as_worker *w, unsigned *ret_what, as_worker_visit ta
 /* Makes a request here, to warm a model up before the first connect. It is checked as the server
  * checks requests, and started; it takes no slot. Answer it like any other: the answer is checked
  * and dropped. A model with streams_inputs gets one input. `done` is called by the function that
- * ends the request: AS_STATUS_OK, or another status and a text that is valid during the call. 0,
+ * ends the request: AS_STATUS_OK, or another status and a text that is valid during the call. Not
+ * for models with `opaque`, whose bodies only their callers can make. 0,
  * and msg is copied; AS_EINVALID: refused, the reason is in as_worker_error; AS_ENOMEM. Not while
  * connected. Runner. */
 int as_worker_rehearse(struct as_worker *w, uint32_t model, const struct as_msg *msg,
@@ -446,5 +474,9 @@ void as_worker_forked(struct as_worker *w);
 #ifdef __cplusplus
 }
 #endif
+
+#include "calls.h"
+#include "http.h"
+#include "websocket.h"
 
 #endif

@@ -10,14 +10,29 @@
 
 #include "base/memory/budget.h"
 #include "core/queue/request.h"
+#include "core/registry/routes.h"
 #include "link/fleet/call_stream.h"
 
 struct as_fleet_client;
 struct as_simple_conn;
 
+/* A call that has more of them above it is refused with AS_EFULL: a chain on a cycle takes no
+ * slots, so nothing else would end one without end. */
+#define AS_CALL_DEPTH_MAX 16u
+#define AS_CALL_TARGET    UINT32_MAX /* core.model: the deployment's target of calls */
+#define AS_CALL_NO_CALLER UINT32_MAX /* a client or a driver has made the call */
+
+/* Who makes calls: a worker, a driver, or all clients of the server's protocols. Zeros at first; to
+ * be freed when its calls have ended or were cancelled. Dispatch loop. */
+struct as_call_owner {
+    uint32_t *waiting; /* by place of a deployment that limits each caller: its calls that wait */
+};
+void as_call_owner_fini(struct as_call_owner *o);
+
 struct as_outcome {
     int err;           /* 0: `result` holds the outputs; else AS_E… */
     uint32_t status;   /* the gRPC status that the worker gave; 0: the one that belongs to err */
+    bool started;      /* with such a status: user code has run */
     as_ns retry_after; /* with AS_EFULL: how long the client should wait; 0: unknown */
     uint64_t dropped;  /* with AS_EUNTAKEN: size of the answer that there was no memory for */
     struct as_str message; /* error text; may be empty; valid during on_answer */
@@ -31,6 +46,7 @@ static inline void as_outcome_set(struct as_outcome *o, int err)
 {
     o->err = err;
     o->status = 0;
+    o->started = false;
     o->message = (struct as_str){0};
 }
 
@@ -40,7 +56,13 @@ struct as_call {
     /* model, priority, idempotent and deadline; for a model with batching also items
      * (as_model_items) */
     struct as_request core;
-    uint32_t deployment;       /* number from the registry */
+    uint32_t deployment;    /* number from the registry; of a request of HTTP the fleet's to find */
+    struct as_route *route; /* of a request of HTTP: whose it is; borrowed until on_release */
+    struct as_replica *only; /* as_deployment_submit_to: this one; NULL: any. Local clients only */
+    /* A call that a worker makes: the number of the worker's deployment. Else AS_CALL_NO_CALLER. */
+    uint32_t caller;
+    struct as_call_owner *owner; /* of a call by a worker or a driver; NULL: a client's */
+    uint32_t depth; /* calls above it in its chain: 0: made by no request; else its parent's + 1 */
     bool is_fallback;          /* sent here because deployment fallback_from refused it … */
     uint32_t fallback_from;    /* … which counts it as a fallback */
     struct as_payload payload; /* the inputs; small ones are copied when they are sent */
@@ -60,6 +82,7 @@ struct as_call {
 
     struct as_fleet_client *client;
     struct as_letter submit_letter, answer_letter, release_letter, cancel_letter;
+    bool awaited;        /* a worker or a driver waits for it */
     bool cancel_posted;  /* home loop: the client has gone */
     bool released;       /* home loop: the fleet released it while letters were still out */
     uint8_t letters_out; /* home loop: letters on their way to the dispatch loop or back */

@@ -4,6 +4,7 @@
 #include "base/memory/pages.h"
 #include "base/memory/slab.h"
 #include "core/replicas/restart.h"
+#include "link/fleet/call_error.h"
 #include "link/fleet/upstream.h"
 
 #define TICKS_PER_INTERVAL 2 /* of the ping interval */
@@ -19,6 +20,7 @@ void as_call_set_outcome(struct as_call *c, int err, uint32_t status, struct as_
 {
     c->outcome.err = err;
     c->outcome.status = status;
+    c->outcome.started = false;
     c->outcome.message = (struct as_str){0};
     if (message.n) {
         c->outcome.message.p = as_arena_dup(c->arena, message);
@@ -67,6 +69,7 @@ static void on_release_letter(struct as_letter *letter, void *to AS_UNUSED)
 
 static void post_answer(struct as_call *c)
 {
+    as_call_note_answer(c);
     if (c->client->local) {
         c->on_answer(c);
         return;
@@ -198,7 +201,7 @@ static void op_answer(void *ctx, struct as_request *q, int err)
 
         u->ops->discard_answer(u, c);
     }
-    as_outcome_set(&c->outcome, err);
+    as_call_set_error(c, d, err);
     if (q->is_mirror)
         as_deployment_stat(d->core)->mirror_failed++;
     as_model_stat_fail(&d->models[q->model].stat, q, as_loop_now(d->fleet->loop));
@@ -224,74 +227,7 @@ const struct as_deployment_ops as_fleet_deployment_ops = {
     .next_turn = as_fleet_schedule_work,
 };
 
-/* --- the registry --- */
-
-static void on_registry_letter(struct as_letter *letter, void *to);
-
-/* One is allocated for each snapshot and client: snapshots are rare, and a letter inside the client
- * could still be under way. */
-struct registry_letter {
-    struct as_letter letter;
-    struct as_registry *registry;
-    bool models_pending;
-};
-
-static bool are_models_pending(const struct as_fleet *f)
-{
-    for (uint32_t i = 0; i < f->n_deploys; i++) {
-        if (as_fleet_flag(&f->deploys[i]->expected) && !as_fleet_flag(&f->deploys[i]->registered))
-            return true;
-    }
-    return !as_fleet_flag(&f->accepting);
-}
-
-void as_fleet_republish(struct as_fleet *f)
-{
-    AS_LIST_EACH_ENTRY(c, struct as_fleet_client, node, &f->clients) {
-        struct registry_letter *l = as_xalloc(sizeof(*l));
-
-        l->registry = as_registry_ref(f->registry);
-        l->models_pending = are_models_pending(f);
-        l->letter.open = on_registry_letter;
-        if (c->local)
-            on_registry_letter(&l->letter, c);
-        else
-            as_mbox_post(&c->box, &l->letter);
-    }
-}
-
-void as_fleet_publish(struct as_fleet *f, struct as_registry *g)
-{
-    bool same = g == f->registry;
-
-    as_registry_unref(f->registry);
-    f->registry = g;
-    if (!same)
-        as_fleet_republish(f);
-}
-
-static void on_registry_letter(struct as_letter *letter, void *to)
-{
-    struct registry_letter *l = AS_CONTAINER(letter, struct registry_letter, letter);
-    struct as_fleet_client *c = to;
-
-    as_registry_unref(c->registry);
-    c->registry = l->registry;
-    c->models_pending = l->models_pending;
-    free(l);
-    if (c->on_registry)
-        c->on_registry(c);
-}
-
-int as_fleet_set_loaded(struct as_fleet *f, struct as_str model, bool loaded)
-{
-    struct as_registry *g = as_registry_set_loaded(f->registry, model, loaded);
-
-    if (!g)
-        return AS_ENOTFOUND;
-    as_fleet_publish(f, g);
-    return 0;
-}
+/* --- readiness --- */
 
 void as_fleet_update_ready(struct as_fleet_deployment *d)
 {
@@ -455,6 +391,16 @@ void as_upstream_report_retired(struct as_upstream *u)
     f->ops.on_retired(f->ctx, as_str_of(u->name), as_str_of(u->process->token));
 }
 
+/* A websocket could last for ever: its client is asked to open another one. */
+static void close_websocket(void *arg AS_UNUSED, struct as_request *q)
+{
+    struct as_call *c = AS_CONTAINER(q, struct as_call, core);
+
+    if (c->payload.kind == AS_FRAME_HTTP && c->payload.http->flags & AS_HTTP_F_WEBSOCKET &&
+        c->stream->has_head && as_call_is_awaited(c))
+        as_fleet_deliver_close(c, AS_FLEET_CLOSE_RESTART);
+}
+
 void as_fleet_retire_process(struct as_fleet *f, struct as_str token)
 {
     struct as_fleet_process *t = as_fleet_find_process(f, token);
@@ -468,6 +414,7 @@ void as_fleet_retire_process(struct as_fleet *f, struct as_str token)
     }
     u->retiring = true;
     u->ops->update_rotation(u);
+    as_replica_each_executing(u->replica, close_websocket, NULL);
     as_fleet_schedule_cleanup(u->deploy);
     as_upstream_check_retired(u);
 }
@@ -487,6 +434,12 @@ void as_fleet_set_join_token(struct as_fleet *f, struct as_str token)
 {
     free(f->join_token);
     f->join_token = as_str_dup(token);
+}
+
+void as_fleet_set_driver_token(struct as_fleet *f, struct as_str token)
+{
+    free(f->driver_token);
+    f->driver_token = as_str_dup(token);
 }
 
 /* --- the tick --- */
@@ -523,17 +476,20 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
     f->listen_fd = -1;
     f->rand.s = conf->deployment.seed;
     f->simple_epoch = as_loop_now(loop) / AS_US;
+    f->callers = (struct as_fleet_client){.fleet = f, .loop = loop, .local = true};
     atomic_init(&f->n_deploys, 0);
     as_list_init(&f->end_reports);
     as_list_init(&f->upstreams);
     as_list_init(&f->processes);
     as_list_init(&f->clients);
     f->registry = as_registry_new();
+    f->routes = as_routes_new();
     (void)as_death_watch_new(
         &f->death_watch); /* on an old kernel pidfd reports deaths, only later */
     atomic_init(&f->accepting, false);
     atomic_init(&f->aborted, false);
     as_task_init(&f->cleanup, as_fleet_cleanup);
+    as_task_init(&f->calls_done, as_fleet_report_calls_done);
     as_timer_init(&f->tick, loop, on_tick);
     as_timer_set(&f->tick, as_loop_now(loop) + conf->ping_interval / TICKS_PER_INTERVAL);
     *ret_f = f;
@@ -568,6 +524,7 @@ void as_fleet_free(struct as_fleet *f)
     as_fleet_stop(f);
     as_upstream_native.fini(f);
     as_task_cancel(&f->cleanup);
+    as_task_cancel(&f->calls_done);
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         as_deployment_free(f->deploys[i]->core);
         as_task_cancel(&f->deploys[i]->work);
@@ -577,8 +534,12 @@ void as_fleet_free(struct as_fleet *f)
     if (f->listener)
         uv_close((uv_handle_t *)f->listener, free_handle);
     as_death_watch_free(f->death_watch);
+    as_call_graph_fini(&f->calls);
+    as_call_owner_fini(&f->clients_calls);
     as_registry_unref(f->registry);
+    as_routes_unref(f->routes);
     as_upstream_simple.fini(f);
     free(f->join_token);
+    free(f->driver_token);
     as_timer_close(&f->tick, free_fleet);
 }

@@ -39,6 +39,9 @@ struct as_fleet_conf {
     uint64_t max_message;         /* bytes of one answer's body */
     uint64_t max_body;            /* bytes of one request's body: what a worker must accept */
     struct as_frame_window parts; /* how far a streamed answer may run ahead of its client */
+    uint32_t call_credit;         /* calls that one request of a worker may have open at once … */
+    uint64_t call_credit_bytes;   /* … and the bytes of these */
+    uint32_t max_report;          /* bytes of a REPORT that is kept */
 };
 
 /* Why a process of ours ended: what the supervisor saw, or why the fleet had it killed. */
@@ -61,14 +64,35 @@ enum as_fleet_exit {
 };
 const char *as_fleet_exit_name(uint32_t why); /* NULL: no such value */
 
+/* From where the body of a call was offered and refused: it may be pickled, so only processes with
+ * a token of ours, and drivers, may send or take one. */
+#define AS_FLEET_REFUSED_TABLE(X)                                                                  \
+    X(REGISTER, "join_token_register") /* a worker with the join token registers for calls */      \
+    X(CALL, "join_token_call")         /* it makes a call */                                       \
+    X(USER, "link_other_user")         /* a process of another user connects */                    \
+    X(TOKEN, "link_no_token")          /* a driver without the driver's token */
+
+enum as_fleet_refused {
+#define X(name, text) AS_FLEET_REFUSED_##name,
+    AS_FLEET_REFUSED_TABLE(X)
+#undef X
+        AS_FLEET_REFUSED_KINDS
+};
+const char *as_fleet_refused_name(enum as_fleet_refused why); /* NULL: no such value */
+uint64_t as_fleet_refused_payloads(const struct as_fleet *f, enum as_fleet_refused why);
+/* Is this the name that a model of a deployment with a target of calls would have: NAME, or
+ * APPLICATION.NAME where the application is not AS_ID_DEFAULT? Any thread. */
+bool as_fleet_is_call_target(const struct as_fleet *f, struct as_str model);
+
 /* What another dispatcher must know about a deployment of our processes before a worker of it
  * connects: one of its models, or its settings. The bytes are frames of the link, as a worker sends
  * them (docs/protocol/link.md), so that a version reads what it reads of workers. */
 struct as_fleet_record {
     struct as_str deployment;
-    struct as_str model;  /* "NAME:VERSION"; empty: `frames` are the settings */
-    struct as_str frames; /* REGISTER, or OPTIONS and TRAFFIC; empty: no worker has the model now */
-    bool whole;           /* settings: every model that it has now was recorded */
+    struct as_str model; /* "NAME:VERSION"; empty: `frames` are the settings */
+    struct as_str
+        frames;    /* REGISTER, or OPTIONS, TRAFFIC, SERVICES; empty: no worker has the model now */
+    bool whole;    /* settings: every model that it has now was recorded */
     bool declared; /* for as_fleet_restore: by its code, and no worker has registered it yet */
 };
 
@@ -89,6 +113,8 @@ struct as_fleet_ops {
     /* A worker has said something new about its deployment. False: it cannot be kept. May be NULL.
      */
     bool (*on_record)(void *ctx, const struct as_fleet_record *r);
+    /* After as_fleet_await_calls; may be NULL. */
+    void (*on_calls_done)(void *ctx);
 };
 
 int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_fleet_conf *conf,
@@ -121,6 +147,13 @@ void as_fleet_send_control(struct as_fleet *f, struct as_str token, uint64_t id,
                            enum as_control_op op, struct as_str text);
 /* The token for workers that we have not started. */
 void as_fleet_set_join_token(struct as_fleet *f, struct as_str token);
+/* The token for drivers: programs that only make calls. */
+void as_fleet_set_driver_token(struct as_fleet *f, struct as_str token);
+/* Where the bodies of calls by workers and drivers, and their answers, are charged; each process
+ * has an account. Before the first link; they outlive the fleet. Without this nothing is charged.
+ */
+void as_fleet_set_budgets(struct as_fleet *f, struct as_budget *requests,
+                          struct as_budget *answers);
 /* Stops serving a deployment: its models become unknown, queued requests are refused, and those
  * that its workers have are still answered. gone: none of its processes is left, so it may be
  * removed. as_fleet_add_process brings it back. */
@@ -134,12 +167,24 @@ int as_fleet_restore(struct as_fleet *f, const struct as_fleet_record *r, const 
 /* down: no replica will come (again), so its requests are refused. */
 void as_fleet_set_down(struct as_fleet *f, struct as_str deployment, bool down);
 
+/* Requests of HTTP below this prefix go to the deployment (an id); "": none do. What another
+ * deployment had below the same prefix is its no more. False: the prefix is malformed, or there are
+ * too many routes (core/registry/routes.h). */
+bool as_fleet_set_route(struct as_fleet *f, struct as_str deployment, struct as_str prefix);
+
 /* Whether workers are accepted and every deployment of our processes has a replica with slots.
  * Deployments of other workers do not count. */
 bool as_fleet_ready(const struct as_fleet *f);                                 /* any thread */
 bool as_fleet_deployment_ready(const struct as_fleet *f, uint32_t deployment); /* any thread */
 bool as_fleet_deployment_down(const struct as_fleet *f, uint32_t deployment);  /* any thread */
 uint32_t as_fleet_unanswered(const struct as_fleet *f); /* requests that are not released yet */
+/* For a drain. Calls that workers and drivers make are refused from now on, except those that an
+ * accepted request makes. */
+void as_fleet_refuse_callers(struct as_fleet *f);
+/* on_calls_done is called once, in a later turn, when no worker and no driver awaits a call, and
+ * after as_fleet_hand_over when also each driver makes its further calls to the other dispatcher.
+ */
+void as_fleet_await_calls(struct as_fleet *f);
 /* Refuses new requests and sends DRAIN to all workers; accepted requests are still answered. */
 void as_fleet_drain(struct as_fleet *f);
 
@@ -160,7 +205,7 @@ void as_fleet_stop(struct as_fleet *f);
 struct as_fleet_replica {
     struct as_str name, deployment, state; /* "ready", "draining", "starting", "lost" */
     struct as_str kind;                    /* "native", "simple" */
-    uint32_t pid, slots, ongoing, unanswered;
+    uint32_t pid, slots, ongoing, beyond, unanswered;
     enum as_breaker_state breaker;
     as_ns service;
     uint64_t epoch;
@@ -168,10 +213,20 @@ struct as_fleet_replica {
     struct as_str address;
     uint32_t connections;
     as_ns heard;
-    struct as_page_stat worker; /* what the worker counts itself; zeros if it does not */
+    struct as_page_stat worker;           /* what the worker counts itself; zeros if it does not */
+    struct as_str reports[AS_REPORT_END]; /* its last REPORT of each kind, checked; may be empty */
+    uint32_t calls;                       /* calls of its own that are open */
 };
 void as_fleet_each_replica(struct as_fleet *f,
                            void (*fn)(void *arg, const struct as_fleet_replica *r), void *arg);
+/* A program that makes calls and serves nothing. */
+struct as_fleet_driver {
+    struct as_str name, peer; /* peer: what it says it is */
+    uint32_t pid, calls;      /* calls: that are open */
+    uint64_t epoch;
+};
+void as_fleet_each_driver(struct as_fleet *f,
+                          void (*fn)(void *arg, const struct as_fleet_driver *d), void *arg);
 void as_fleet_each_deployment(struct as_fleet *f,
                               void (*fn)(void *arg, struct as_deployment *d, bool down), void *arg);
 /* counts: how many processes of a deployment have ended, by enum as_fleet_exit. */
@@ -200,6 +255,7 @@ struct as_fleet_client {
     struct as_mbox box;
     uint64_t kind_seed;           /* of as_payload_batch_key */
     struct as_registry *registry; /* this loop's snapshot; ref it to keep pointers into it */
+    struct as_routes *routes;     /* likewise */
     bool models_pending; /* one of our deployments has not registered its models yet: a model that
                           * `registry` does not know may be one of them */
     void (*on_registry)(struct as_fleet_client *c); /* a new snapshot, or a deployment's readiness

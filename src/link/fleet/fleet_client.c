@@ -1,5 +1,5 @@
 /* Submitting calls from client loops (the second half of link/fleet/fleet.h). */
-#include "link/fleet/fleet_deployment.h"
+#include "link/fleet/call_error.h"
 
 int as_fleet_client_open(struct as_fleet_client *c, struct as_fleet *f, struct as_loop *loop)
 {
@@ -13,6 +13,7 @@ int as_fleet_client_open(struct as_fleet_client *c, struct as_fleet *f, struct a
         return 0;
     c->local = loop == f->loop;
     c->registry = as_registry_ref(f->registry);
+    c->routes = as_routes_ref(f->routes);
     c->models_pending = true;
     c->kind_seed = f->conf.deployment.seed;
     if (c->local)
@@ -26,7 +27,9 @@ void as_fleet_client_close(struct as_fleet_client *c)
     if (c->fleet) {
         as_list_remove(&c->node);
         as_registry_unref(c->registry);
+        as_routes_unref(c->routes);
         c->registry = NULL;
+        c->routes = NULL;
     }
     as_mbox_close(&c->box);
 }
@@ -42,7 +45,7 @@ static void refuse_call(struct as_call *c, const struct as_fleet_deployment *d,
 {
     if (m && !c->core.is_mirror) /* a mirrored copy is not a client's request */
         as_model_stat_refuse(&m->stat);
-    as_outcome_set(&c->outcome, err);
+    as_call_set_error(c, d, err);
     if (err == AS_EFULL)
         c->outcome.retry_after =
             as_deployment_retry_after(d->core, as_loop_now(c->client->fleet->loop));
@@ -57,31 +60,152 @@ static void count_fallback(const struct as_fleet *f, const struct as_call *c)
         as_deployment_stat(from->core)->fallbacks++;
 }
 
+void as_call_owner_fini(struct as_call_owner *o)
+{
+    free(o->waiting);
+    o->waiting = NULL;
+}
+
+/* The deployment's limit holds for each caller: c is counted with those of its own. */
+static void count_for_owner(struct as_fleet *f, struct as_call *c)
+{
+    struct as_call_owner *o = c->owner ? c->owner : &f->clients_calls;
+
+    if (!o->waiting)
+        o->waiting = as_xalloc(AS_FLEET_DEPLOYMENTS_MAX * sizeof(o->waiting[0]));
+    c->core.waiting = &o->waiting[AS_FLEET_DEPLOYMENT_PLACE(c->deployment)];
+}
+
+/* A call that a worker makes enters the graph of calls, which says whether it may wait for a slot.
+ * False: its chain is too long. */
+static bool enter_graph(struct as_fleet *f, struct as_call *c)
+{
+    const struct as_fleet_deployment *caller = as_fleet_deployment_by_number(f, c->caller);
+
+    if (c->depth > AS_CALL_DEPTH_MAX)
+        return false;
+    if (caller)
+        c->core.on_cycle = as_call_graph_is_cyclic(&f->calls, AS_FLEET_DEPLOYMENT_PLACE(c->caller),
+                                                   AS_FLEET_DEPLOYMENT_PLACE(c->deployment));
+    return true;
+}
+
+/* Whether the caller of a worker's or driver's call waits for its answer. */
+static void set_awaited(struct as_call *c, bool awaited)
+{
+    struct as_fleet *f = c->client->fleet;
+
+    if (!c->owner || c->payload.kind != AS_FRAME_CALL || c->awaited == awaited)
+        return;
+    c->awaited = awaited;
+    f->awaited_calls += awaited ? 1u : -1u;
+    if (f->ends_with_calls && !f->awaited_calls)
+        as_fleet_check_calls_done(f);
+}
+
+void as_call_note_answer(struct as_call *c)
+{
+    set_awaited(c, false);
+}
+
+/* A call that begins a chain, which a worker or a driver makes. */
+static bool is_refused_root(const struct as_fleet *f, const struct as_call *c)
+{
+    return f->refuses_callers && c->owner && c->payload.kind == AS_FRAME_CALL && !c->depth;
+}
+
+/* NULL: it is not there any more. */
+static struct as_fleet_model *find_target(const struct as_fleet_deployment *d, struct as_call *c)
+{
+    struct as_fleet_model *m;
+
+    if (__builtin_expect(c->core.model != AS_CALL_TARGET, 1))
+        return as_fleet_find_model(d, c->core.model);
+    m = as_fleet_call_target(d);
+    if (m) {
+        c->core.model = m->index;
+        c->core.idempotent = m->idempotent;
+    }
+    return m;
+}
+
+/* It has no deadline: it lasts as long as its client wants. */
+static bool is_websocket(const struct as_call *c)
+{
+    return c->payload.kind == AS_FRAME_HTTP && c->payload.http->flags & AS_HTTP_F_WEBSOCKET;
+}
+
+/* Finds the target of a request of HTTP, anew if the one that was found last is gone, and sets what
+ * depends on it. 0, or why there is none. */
+static int resolve_route(struct as_fleet *f, struct as_call *c)
+{
+    struct as_route *r = c->route;
+    struct as_fleet_deployment *d =
+        r->number == AS_ROUTE_UNKNOWN ? NULL : as_fleet_deployment_by_number(f, r->number);
+    const struct as_fleet_model *m = d ? as_fleet_find_model(d, r->model) : NULL;
+
+    if (!m || m->gone || !m->opaque || d->deleted) {
+        d = as_fleet_find_deployment(f, r->deployment);
+        m = d && !d->deleted ? as_fleet_call_target(d) : NULL;
+        r->number = m ? d->number : AS_ROUTE_UNKNOWN;
+        r->model = m ? m->index : 0;
+    }
+    c->deployment = d ? d->number : UINT32_MAX;
+    c->core.model = m ? m->index : UINT32_MAX;
+    if (!m)
+        return AS_EUNAVAILABLE;
+    c->core.idempotent = c->core.idempotent || m->idempotent;
+    return m->http ? 0 : AS_EUNIMPLEMENTED;
+}
+
+static void refuse_route(struct as_call *c, int err)
+{
+    const struct as_fleet_deployment *d =
+        as_fleet_deployment_by_number(c->client->fleet, c->deployment);
+
+    as_call_set_error(c, d, err);
+    as_fleet_answer_call(c);
+}
+
 /* Dispatch loop. */
 static void submit_call(struct as_fleet *f, struct as_call *c)
 {
+    int err = c->payload.kind == AS_FRAME_HTTP ? resolve_route(f, c) : 0;
     struct as_fleet_deployment *d = as_fleet_deployment_by_number(f, c->deployment);
-    struct as_fleet_model *m = d ? as_fleet_find_model(d, c->core.model) : NULL;
+    struct as_fleet_model *m = d ? find_target(d, c) : NULL;
     as_ns deadline;
-    int err;
 
     /* before anything can answer the call, since releasing it counts down */
     f->unanswered++;
+    if (__builtin_expect(err, 0)) {
+        refuse_route(c, err);
+        return;
+    }
+    set_awaited(c, true);
     if (__builtin_expect(c->is_fallback, 0))
         count_fallback(f, c);
     /* the deployment or the model was removed since the client loop's snapshot was made; another
      * may have its place */
-    if (f->draining || !m) {
-        refuse_call(c, d, m, AS_EUNAVAILABLE);
+    if (!m || (f->draining && !c->depth) || is_refused_root(f, c)) {
+        bool unknown = !m && !f->draining && c->payload.kind == AS_FRAME_CALL;
+
+        refuse_call(c, d, m, unknown ? AS_ENOTFOUND : AS_EUNAVAILABLE);
+        return;
+    }
+    if (c->caller != AS_CALL_NO_CALLER && !enter_graph(f, c)) {
+        refuse_call(c, d, m, AS_EFULL);
         return;
     }
     c->core.model = AS_FLEET_MODEL_PLACE(c->core.model);
-    if (c->core.deadline == AS_NEVER && d->request_timeout)
+    if (c->core.deadline == AS_NEVER && d->request_timeout && !is_websocket(c))
         c->core.deadline = as_loop_now(f->loop) + d->request_timeout;
     if (__builtin_expect(d->idempotent != AS_FLEET_AS_REGISTERED, 0))
         c->core.idempotent = d->idempotent == AS_FLEET_IDEMPOTENT;
+    if (__builtin_expect(d->per_caller, 0))
+        count_for_owner(f, c);
     deadline = c->core.deadline; /* read now: submitting may answer and free the call */
-    err = as_deployment_submit(d->core, &c->core, as_loop_now(f->loop));
+    err = c->only ? as_deployment_submit_to(c->only, &c->core, as_loop_now(f->loop))
+                  : as_deployment_submit(d->core, &c->core, as_loop_now(f->loop));
     if (err)
         refuse_call(c, d, m, err);
     else if (deadline < d->timer.at)
@@ -103,6 +227,7 @@ void as_fleet_client_submit(struct as_fleet_client *c, struct as_call *call)
     call->started = false;
     call->executing_since = 0;
     call->letters_out = 0;
+    call->awaited = false;
     call->outcome.result.blob = NULL;
     call->outcome.retry_after = 0;
     if (call->stream)
@@ -128,6 +253,7 @@ static void cancel_call(struct as_call *c)
     struct as_fleet *f = c->client->fleet;
     struct as_fleet_deployment *d = as_fleet_deployment_by_number(f, c->deployment);
 
+    set_awaited(c, false);
     if (d)
         as_deployment_cancel(d->core, &c->core, as_loop_now(f->loop));
 }

@@ -19,7 +19,11 @@ void as_call_init_stream(struct as_call *c)
 {
     struct as_call_stream *s = c->stream;
 
-    *s = (struct as_call_stream){.on_part = s->on_part, .takes_inputs = s->takes_inputs, .call = c};
+    *s = (struct as_call_stream){.on_part = s->on_part,
+                                 .takes_inputs = s->takes_inputs,
+                                 .passes_credit = s->passes_credit,
+                                 .passed = s->passed,
+                                 .call = c};
 }
 
 /* --- parts --- */
@@ -44,10 +48,27 @@ void as_fleet_deliver_part(struct as_call *c, struct as_part *p)
         as_mbox_post(&c->client->box, &p->letter);
 }
 
+void as_fleet_deliver_close(struct as_call *c, uint16_t code)
+{
+    struct as_part *p = calloc(1, sizeof(*p));
+
+    if (!p) /* it lasts until its replica is ended */
+        return;
+    as_arena_init(&p->arena, NULL, 0);
+    p->payload.kind = AS_FRAME_HTTP;
+    p->http.type = AS_HTTP_WS_MESSAGE;
+    p->http.ws = (struct as_frame_ws_message){.opcode = AS_WS_CLOSE, .code = code};
+    as_fleet_deliver_part(c, p);
+}
+
 /* --- credit --- */
 
 static void grant_credit(struct as_call *c, const struct as_frame_window *w)
 {
+    if (c->stream->passes_credit) {
+        c->stream->passed.messages += w->messages;
+        c->stream->passed.bytes += w->bytes;
+    }
     if (c->core.state == AS_REQ_SENT) {
         struct as_upstream *u = as_upstream_of(c->core.replica);
 
@@ -62,7 +83,7 @@ static void on_credit_returned(struct as_letter *letter, void *to AS_UNUSED)
     struct as_call_stream *s = AS_CONTAINER(letter, struct as_call_stream, credit_letter);
 
     s->credit_posted = false;
-    if (s->credit.messages)
+    if (s->credit.messages || s->credit.bytes)
         post_credit(s);
     as_call_letter_returned(s->call);
 }
@@ -151,6 +172,7 @@ static void on_input_letter(struct as_letter *letter, void *to AS_UNUSED)
 void as_fleet_client_input(struct as_fleet_client *client, struct as_call *c, struct as_input *in)
 {
     in->call = c;
+    in->sent = 0;
     c->stream->inputs_more = true;
     if (client->local) {
         accept_input(c, in);

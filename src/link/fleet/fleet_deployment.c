@@ -110,16 +110,12 @@ static int ensure_core(struct as_fleet_deployment *d, const struct as_frame_regi
     if (r->max_queued)
         conf.max_queued = r->max_queued;
     if (d->core) {
-        bool agrees = !r->budget || !d->budget || d->budget == r->budget;
-
-        if (d->max_queued == conf.max_queued && agrees) {
-            d->budget = AS_MAX(d->budget, r->budget);
+        if (d->max_queued == conf.max_queued)
             return 0;
-        }
         if (d->declared) { /* what a worker says counts more than what the record says */
             d->max_queued = conf.max_queued;
-            d->budget = r->budget;
-            as_fleet_set_options(d, d->request_timeout, d->idempotent, d->max_queued_option);
+            as_fleet_set_options(d, d->request_timeout, d->idempotent, d->max_queued_option,
+                                 d->per_caller);
             return 0;
         }
         *ret_why = "the deployment's options differ from those of its other models or replicas";
@@ -129,7 +125,6 @@ static int ensure_core(struct as_fleet_deployment *d, const struct as_frame_regi
     if (err)
         return err;
     d->max_queued = conf.max_queued;
-    d->budget = r->budget;
     if (as_fleet_flag(&d->down))
         as_deployment_set_down(d->core, true, as_loop_now(f->loop));
     return 0;
@@ -157,7 +152,7 @@ static struct as_fleet_model *find_model(struct as_fleet_deployment *d,
         struct as_fleet_model *m = &d->models[i];
 
         if (!as_str_eq(as_str_of(m->name), r->name) ||
-            !as_str_eq(as_str_of(m->version), r->version))
+            !as_str_eq(as_str_of(m->version), r->version) || m->opaque != r->opaque)
             continue;
         if (!m->gone || (m->max_ongoing == r->max_ongoing && as_batch_eq(&m->batching, batching)))
             return m;
@@ -198,6 +193,7 @@ static void add_model(struct as_fleet_deployment *d, const struct as_frame_regis
                                                .version = as_str_dup(r->version),
                                                .index = index,
                                                .max_ongoing = r->max_ongoing,
+                                               .opaque = r->opaque,
                                                .batching = *batching,
                                                .unserved_since = AS_NEVER};
     err = as_deployment_set_model(d->core, place, cap);
@@ -235,6 +231,35 @@ static struct as_model model_of(const struct as_fleet_deployment *d,
                              .n_outputs = r->n_outputs};
 }
 
+/* The registry with this model; a target of calls is in none, so that clients never see it. */
+static int enter_model(const struct as_fleet_deployment *d, const struct as_frame_register *r,
+                       const struct as_model *m, struct as_registry **ret_g, const char **ret_why)
+{
+    if (!r->opaque)
+        return as_registry_with_model(d->fleet->registry, m, ret_g, ret_why);
+    for (uint32_t i = 0; i < d->n_models; i++) {
+        const struct as_fleet_model *other = &d->models[i];
+
+        if (other->opaque && !other->gone && other->index != m->index) {
+            *ret_why = "the deployment has another target of calls";
+            return AS_EINVALID;
+        }
+    }
+    if (as_registry_check_name(r->name, ret_why) || as_registry_check_version(r->version, ret_why))
+        return AS_EINVALID;
+    *ret_g = as_registry_ref(d->fleet->registry);
+    return 0;
+}
+
+struct as_fleet_model *as_fleet_call_target(const struct as_fleet_deployment *d)
+{
+    for (uint32_t i = 0; i < d->n_models; i++) {
+        if (d->models[i].opaque && !d->models[i].gone)
+            return &d->models[i];
+    }
+    return NULL;
+}
+
 /* A worker registers a model that so far only a record names. If they differ, the worker's counts:
  * it is what will be executed. */
 static void confirm_model(struct as_fleet_deployment *d, const struct as_frame_register *r)
@@ -250,7 +275,8 @@ static void confirm_model(struct as_fleet_deployment *d, const struct as_frame_r
         return;
     known->declared = false;
     if (known->max_ongoing == r->max_ongoing) {
-        err = as_registry_with_model(d->fleet->registry, &m, &g, &why);
+        m.index = known->index;
+        err = enter_model(d, r, &m, &g, &why);
         if (!err)
             as_registry_unref(g);
         if (err != AS_EEXISTS)
@@ -259,7 +285,7 @@ static void confirm_model(struct as_fleet_deployment *d, const struct as_frame_r
     as_log_event(d->fleet->log, AS_LOG_WARN, "record_differs",
                  "deployment=%s model=%s version=%s reason=\"%s\" action=\"what the worker "
                  "registers counts\"",
-                 d->name, known->name, known->version, why);
+                 as_id_shown_z(d->name), known->name, known->version, why);
     as_fleet_drop_model(d, (uint32_t)(known - d->models));
 }
 
@@ -293,19 +319,22 @@ static int register_model(struct as_fleet_deployment *d, const struct as_frame_r
         return err;
     /* Before anything of ours changes: this refuses a model that another deployment serves, or with
      * another signature. */
-    err = as_registry_with_model(f->registry, &m, &g, ret_why);
+    err = enter_model(d, r, &m, &g, ret_why);
     if (err)
         return err;
     if (!known)
         add_model(d, r, m.index, ongoing_cap(r), &batching);
     else
         known->gone = false;
+    d->models[place].idempotent = r->idempotent;
+    d->models[place].http = r->http;
     d->models[place].declared = declared;
     d->models[place].awaited = d->models[place].awaited || awaited;
     if (d->deleted)
         as_registry_unref(g);
     else
         as_fleet_publish(f, g);
+    as_fleet_note_call_target(d);
     *ret_target = place;
     return 0;
 }
@@ -348,13 +377,16 @@ int as_fleet_declare_model(struct as_fleet_deployment *d, const struct as_frame_
 }
 
 void as_fleet_set_options(struct as_fleet_deployment *d, as_ns request_timeout,
-                          enum as_fleet_idempotent idempotent, int64_t max_queued)
+                          enum as_fleet_idempotent idempotent, int64_t max_queued, bool per_caller)
 {
     d->request_timeout = request_timeout;
     d->idempotent = idempotent;
     d->max_queued_option = max_queued;
-    if (d->core)
-        as_deployment_set_max_queued(d->core, max_queued ? max_queued : d->max_queued);
+    d->per_caller = per_caller;
+    if (!d->core)
+        return;
+    as_deployment_set_max_queued(d->core, max_queued ? max_queued : d->max_queued);
+    as_deployment_set_per_caller(d->core, per_caller, as_loop_now(d->fleet->loop));
 }
 
 static void store_traffic(struct as_fleet_deployment *d, const struct as_traffic *t)
@@ -366,19 +398,24 @@ static void store_traffic(struct as_fleet_deployment *d, const struct as_traffic
     free(old);
 }
 
-void as_fleet_set_traffic(struct as_fleet_deployment *d, const struct as_traffic *t)
+void as_fleet_set_traffic(struct as_fleet_deployment *d, const struct as_traffic *said)
 {
+    struct as_traffic resolved = *said, *t = &resolved;
     struct as_fleet *f = d->fleet;
     struct as_registry *g;
+    struct as_id id;
 
+    if (t->fallback.n && as_id_is_full(as_str_of(d->name)))
+        t->fallback = as_id_resolve(&id, as_id_application(as_str_of(d->name)), said->fallback);
     if (as_traffic_eq(&d->traffic, t))
         return; /* its models have the same already */
     g = as_registry_set_traffic(f->registry, d->number, t);
     store_traffic(d, t);
     as_log_event(f->log, AS_LOG_INFO, "traffic",
                  "deployment=%s canary=%s canary_percent=%.3f mirror_percent=%.3f fallback=%.*s",
-                 d->name, t->is_canary ? "yes" : "no", t->canary * 100.0 / AS_TRAFFIC_ALL,
-                 t->mirror * 100.0 / AS_TRAFFIC_ALL, AS_STR_FMT(t->fallback));
+                 as_id_shown_z(d->name), t->is_canary ? "yes" : "no",
+                 t->canary * 100.0 / AS_TRAFFIC_ALL, t->mirror * 100.0 / AS_TRAFFIC_ALL,
+                 AS_STR_FMT(as_id_shown(t->fallback)));
     as_fleet_publish(f, g);
     as_fleet_record_settings(d);
 }
@@ -411,6 +448,8 @@ void as_fleet_free_models(struct as_fleet_deployment *d)
     d->models = NULL;
     d->n_models = 0;
     store_traffic(d, &(struct as_traffic){0});
+    as_service_set_unref(d->services);
+    d->services = NULL;
 }
 
 /* Its models become unknown, and its queued requests are answered. A client loop with an older
@@ -420,8 +459,9 @@ void as_fleet_remove_deployment(struct as_fleet_deployment *d)
     struct as_fleet *f = d->fleet;
     struct as_registry *g = as_registry_without_deployment(f->registry, d->number);
 
-    as_log_event(f->log, AS_LOG_INFO, "deployment_gone", "deployment=%s models=%u", d->name,
-                 d->n_models);
+    as_log_event(f->log, AS_LOG_INFO, "deployment_gone", "deployment=%s models=%u",
+                 as_id_shown_z(d->name), d->n_models);
+    as_call_graph_remove(&f->calls, AS_FLEET_DEPLOYMENT_PLACE(d->number));
     /* first, since a client may submit again when it gets its answer below */
     d->number += AS_FLEET_DEPLOYMENTS_MAX;
     as_fleet_publish(f, g);
@@ -430,11 +470,12 @@ void as_fleet_remove_deployment(struct as_fleet_deployment *d)
     as_task_cancel(&d->work);
     d->core = NULL;
     as_fleet_free_models(d);
+    as_fleet_note_call_target(d);
     free(d->name);
     d->name = NULL;
     as_fleet_forget_records(d);
     d->max_queued = d->max_queued_option = 0;
-    d->budget = 0;
+    d->per_caller = false;
     d->declared = false;
     d->idempotent = AS_FLEET_AS_REGISTERED;
     memset(d->exits, 0, sizeof(d->exits));
@@ -467,8 +508,12 @@ void as_fleet_delete_deployment(struct as_fleet *f, struct as_str deployment, bo
         return;
     g = as_registry_without_deployment(f->registry, d->number);
     as_fleet_publish(f, g);
+    as_service_set_unref(d->services); /* published anew if it comes back */
+    d->services = NULL;
+    as_fleet_set_route(f, deployment, (struct as_str){0});
     d->deleted = true;
     d->gone = gone;
+    as_fleet_note_call_target(d);
     as_fleet_forget_records(d);
     as_fleet_set_down(f, deployment, true); /* refuses what is queued: its replicas drain */
     as_fleet_set_flag(&d->expected, false);

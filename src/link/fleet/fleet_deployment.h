@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "core/queue/model_stat.h"
+#include "link/fleet/call_graph.h"
 #include "link/fleet/fleet.h"
 #include "link/fleet/unknown_peer.h"
 #include "io/loop/death_watch.h"
@@ -18,6 +19,7 @@ struct as_upstream;
 #define AS_FLEET_DEPLOYMENTS_MAX 1024u
 /* A deployment's number: the low bits are its place in the table, the others count the deployments
  * that had this place before. So the number of a removed deployment never names another one. */
+static_assert(AS_FLEET_DEPLOYMENTS_MAX == AS_CALL_GRAPH_NODES, "a node is a place");
 #define AS_FLEET_DEPLOYMENT_PLACE(number) ((number) & (AS_FLEET_DEPLOYMENTS_MAX - 1))
 
 /* A model's index within its deployment is made in the same way; core and workers know the model by
@@ -32,6 +34,9 @@ struct as_fleet_model {
     struct as_batch_conf batching;
     as_ns unserved_since; /* since when no worker that stays serves it; AS_NEVER: one does; 0: its
                            * last worker was asked to end */
+    bool opaque;          /* a target of calls: not in the registry */
+    bool http;            /* … and of requests of HTTP; as registered last */
+    bool idempotent;      /* as registered last */
     bool declared;  /* known from a record or from code: no worker has registered it here yet */
     bool awaited;   /* … and no former dispatcher has had one, as far as is known */
     bool recorded;  /* on_record has told it, and the owner keeps it */
@@ -58,7 +63,7 @@ static inline enum as_fleet_idempotent as_fleet_idempotent_of(const struct as_fr
  * removed when they are gone, and its place is used again. */
 struct as_fleet_deployment {
     struct as_fleet *fleet;
-    char *name;                 /* NULL: the place is free */
+    char *name;                 /* its id (base/id.h); NULL: the place is free */
     struct as_deployment *core; /* NULL until a worker has registered a model */
     uint32_t number;
     uint32_t n_upstreams;
@@ -68,12 +73,13 @@ struct as_fleet_deployment {
     bool gone;          /* … and none of our processes is left: removed with its last upstream */
     int64_t max_queued; /* from the registrations … */
     int64_t max_queued_option; /* … and what a worker's OPTIONS set instead; 0: nothing */
+    bool per_caller;           /* … and whether the limit holds for each caller apart */
     bool declared;             /* known from records: no worker has registered a model here yet */
     bool incomplete;           /* a model of it could not be recorded */
     struct as_buf settings;    /* as they were recorded last */
-    uint32_t budget;
     enum as_fleet_idempotent idempotent; /* for all its models */
     struct as_traffic traffic;           /* as its workers declare; owns the text */
+    struct as_service_set *services;     /* likewise: gRPC services of the user; NULL: none */
     as_ns request_timeout;          /* deadline of requests that have none of their own; 0: none */
     uint64_t exits[AS_FLEET_EXITS]; /* how its processes ended */
     struct as_fleet_model *models;
@@ -82,6 +88,7 @@ struct as_fleet_deployment {
     struct as_timer timer; /* the next deadline */
     struct as_task work;   /* runs as_deployment_work in the next turn */
     struct as_payload_hasher hash;
+    _Atomic uint64_t call_target; /* hash of the name that as_fleet_is_call_target knows; 0: none */
     atomic_bool down;
     atomic_bool expected;   /* one of our processes serves it, or will */
     atomic_bool registered; /* its models are known */
@@ -112,9 +119,17 @@ struct as_fleet {
     atomic_uint n_deploys;
     struct as_list upstreams, processes, clients;
     struct as_simple_registry *simple; /* workers of the simple protocol; NULL: none so far */
-    struct as_mbox *box;               /* the dispatch loop's mailbox */
-    char *join_token;
+    struct as_call_graph calls;        /* which deployment calls which */
+    struct as_call_owner
+        clients_calls;   /* of the clients of the server's protocols, as one caller */
+    struct as_mbox *box; /* the dispatch loop's mailbox */
+    char *join_token, *driver_token;
+    struct as_fleet_client callers; /* submits what workers and drivers call; it has no mailbox */
+    struct as_budget *call_requests, *call_answers; /* for their bodies; NULL: no limit */
+    uint64_t payloads_refused[AS_FLEET_REFUSED_KINDS];
+    struct as_log_ratelimit refused_log[AS_FLEET_REFUSED_KINDS];
     struct as_registry *registry;
+    struct as_routes *routes;
     struct as_death_watch *death_watch; /* NULL: the kernel has none, pidfd is used */
     uv_poll_t *listener;
     int listen_fd;
@@ -129,6 +144,12 @@ struct as_fleet {
      * us, so that it is above all epochs that earlier dispatchers have given. */
     uint64_t simple_epoch;
     uint32_t unanswered;
+    uint32_t awaited_calls; /* of workers and drivers */
+    uint32_t drivers_here;  /* drivers that may make further calls here … */
+    bool hands_over;        /* … which they do not when they have moved: as_fleet_hand_over */
+    bool refuses_callers;   /* … unless a request has made them: as_fleet_refuse_callers */
+    bool ends_with_calls;   /* as_fleet_await_calls */
+    struct as_task calls_done;
     bool draining;
     atomic_bool accepting; /* workers are accepted: all deployments of ours are announced */
     atomic_bool aborted;   /* as_fleet_abort */
@@ -151,7 +172,7 @@ static inline struct as_fleet_deployment *as_fleet_deployment_by_number(const st
 {
     struct as_fleet_deployment *d = f->deploys[AS_FLEET_DEPLOYMENT_PLACE(number)];
 
-    return d->number == number ? d : NULL;
+    return d && d->number == number ? d : NULL;
 }
 
 /* The model with that index, which may come from an older snapshot; NULL: it was removed. */
@@ -171,6 +192,13 @@ bool as_fleet_fingerprint(void *ctx, const struct as_request *q, bool first, uin
                           struct as_fingerprint *ret_p);
 void as_fleet_schedule_work(void *ctx);
 
+/* Counts a refusal, and logs it, at most one line a second for each kind. name: of the replica or
+ * driver; "": not known. */
+void as_fleet_refuse_payload(struct as_fleet *f, enum as_fleet_refused why, const char *name,
+                             uint32_t pid);
+/* The deployment has its target of calls, or has it no more: for as_fleet_is_call_target. */
+void as_fleet_note_call_target(struct as_fleet_deployment *d);
+
 struct as_fleet_process *as_fleet_find_process(struct as_fleet *f, struct as_str token);
 
 /* --- deployments and their models --- */
@@ -180,7 +208,7 @@ struct as_fleet_deployment *as_fleet_find_deployment(const struct as_fleet *f, s
 /* The same, but adds it if it is new; NULL: there are too many. */
 struct as_fleet_deployment *as_fleet_get_deployment(struct as_fleet *f, struct as_str name);
 /* Registers a model for a worker. The first registration creates core's deployment with its
- * options; later ones must have equal options (budget 0 fits any: each replica has its own).
+ * options; later ones must have the same max_queued. Slots are each replica's own.
  * *ret_target: the number by which OPEN frames name the model. 0, AS_EEXISTS, or AS_EINVALID with a
  * reason in *ret_why. */
 int as_fleet_register_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
@@ -189,15 +217,26 @@ int as_fleet_register_model(struct as_fleet_deployment *d, const struct as_frame
  * recorded: the owner keeps it as a worker's. */
 int as_fleet_declare_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
                            bool recorded, const char **ret_why);
+/* The target of calls that the deployment has; NULL: none. It stays until its place is used again.
+ */
+struct as_fleet_model *as_fleet_call_target(const struct as_fleet_deployment *d);
 /* Gives the snapshot to every client loop if it is a new one; takes over the reference. */
 void as_fleet_publish(struct as_fleet *f, struct as_registry *g);
 /* Gives out the same snapshot again, since readiness or models_pending has changed. */
 void as_fleet_republish(struct as_fleet *f);
-/* Canary, mirror and fallback, as its workers declare; published if they have changed. */
+/* Canary, mirror and fallback, as its workers declare; published if they have changed. The fallback
+ * is a name of the same application, or an id. */
 void as_fleet_set_traffic(struct as_fleet_deployment *d, const struct as_traffic *t);
+/* The gRPC services of the user that it serves, as its workers declare; NULL: none. Published if
+ * they have changed. */
+void as_fleet_set_services(struct as_fleet_deployment *d, struct as_service_set *set);
+/* Makes a set of a frame SERVICES. 0; AS_EPROTO with a reason; AS_ENOMEM. */
+int as_fleet_read_services(const struct as_frame *frame, struct as_service_set **ret_set,
+                           const char **ret_why);
+void as_fleet_put_services(const struct as_service_set *set, struct as_outq *q);
 /* What its workers' OPTIONS say about the deployment. max_queued 0: as registered. */
 void as_fleet_set_options(struct as_fleet_deployment *d, as_ns request_timeout,
-                          enum as_fleet_idempotent idempotent, int64_t max_queued);
+                          enum as_fleet_idempotent idempotent, int64_t max_queued, bool per_caller);
 /* Updates `ready` after a replica was added, removed or drained. d may be NULL. */
 void as_fleet_update_ready(struct as_fleet_deployment *d);
 /* Counts the deployment's upstreams. since: until when the upstream served; 0: it will not come
@@ -242,6 +281,11 @@ void as_fleet_forget_records(struct as_fleet_deployment *d);
 
 /* --- calls --- */
 
+void as_call_note_answer(struct as_call *c); /* its caller has its answer */
+void as_fleet_report_calls_done(struct as_task *t);
+void as_fleet_check_calls_done(struct as_fleet *f); /* to be called when that may be so */
+void as_fleet_note_driver_moved(struct as_fleet *f);
+
 /* The worker has ended c, and its outcome is set: core queues it again (retry: as_replica_done), or
  * the client gets the outcome. t: times that the worker measured. */
 void as_fleet_finish_call(struct as_upstream *u, struct as_call *c, struct as_model_times t,
@@ -252,6 +296,9 @@ void as_fleet_lose_call(struct as_upstream *u, struct as_call *c, enum as_loss l
 void as_fleet_answer_call(struct as_call *c);
 /* Calls on_part on the home loop and frees p, which is from malloc. */
 void as_fleet_deliver_part(struct as_call *c, struct as_part *p);
+/* For a websocket that was accepted: a close of the server's own (link/fleet/call_stream.h). */
+#define AS_FLEET_CLOSE_RESTART 1012u
+void as_fleet_deliver_close(struct as_call *c, uint16_t code);
 void as_call_init_stream(struct as_call *c);     /* at submit */
 void as_call_letter_returned(struct as_call *c); /* home loop: one of c->letters_out is back */
 /* Releases s->input, if there is one. */

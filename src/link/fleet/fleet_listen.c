@@ -75,6 +75,7 @@ bool as_fleet_hand_over(struct as_fleet *f, uint32_t *ret_foreign)
     bool all = true;
 
     as_fleet_close_listener(f);
+    f->hands_over = true;
     *ret_foreign = 0;
     AS_LIST_EACH_ENTRY(u, struct as_upstream, node, &f->upstreams) {
         all = u->ops->hand_over(u, ret_foreign) && all;

@@ -76,8 +76,9 @@ void as_fleet_drop_model(struct as_fleet_deployment *d, uint32_t model)
     as_fleet_record_gone(d, model);
     m->gone = true;
     m->order = ++d->n_gone;
-    as_log_event(f->log, AS_LOG_INFO, "model_gone", "deployment=%s model=%s version=%s", d->name,
-                 m->name, m->version);
+    as_fleet_note_call_target(d);
+    as_log_event(f->log, AS_LOG_INFO, "model_gone", "deployment=%s model=%s version=%s",
+                 as_id_shown_z(d->name), m->name, m->version);
     as_fleet_publish(f, g);
     as_deployment_drop_model(d->core, model, as_loop_now(f->loop));
 }

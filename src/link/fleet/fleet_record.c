@@ -1,6 +1,6 @@
 /* Records: what the next dispatcher is told about a deployment of our processes before a worker of
  * it connects. A model is its REGISTER frame; the settings of the deployment are an OPTIONS and a
- * TRAFFIC frame. */
+ * TRAFFIC frame, and SERVICES if it has any. */
 #include "base/err.h"
 #include "link/fleet/fleet_deployment.h"
 #include "link/fleet/upstream.h"
@@ -56,13 +56,22 @@ void as_fleet_record_gone(struct as_fleet_deployment *d, uint32_t model)
     m->recorded = false;
 }
 
+/* The fallback as its workers have said it: of the same application without that. */
+static struct as_str said_fallback(const struct as_fleet_deployment *d)
+{
+    struct as_str id = d->traffic.fallback;
+    bool same = as_str_eq(as_id_application(id), as_id_application(as_str_of(d->name)));
+
+    return same ? as_id_name(id) : id;
+}
+
 static void put_settings(const struct as_fleet_deployment *d, struct as_outq *q)
 {
     struct as_frame_options o = {0};
     struct as_frame_traffic t = {.flags = d->traffic.is_canary ? AS_FRAME_CANARY : 0,
                                  .canary = d->traffic.canary,
                                  .mirror = d->traffic.mirror,
-                                 .fallback = d->traffic.fallback};
+                                 .fallback = said_fallback(d)};
 
     if (d->request_timeout != d->fleet->conf.request_timeout) {
         o.has |= 1u << AS_FRAME_OPT_REQUEST_TIMEOUT;
@@ -77,8 +86,14 @@ static void put_settings(const struct as_fleet_deployment *d, struct as_outq *q)
         o.has |= 1u << AS_FRAME_OPT_MAX_QUEUED;
         o.value[AS_FRAME_OPT_MAX_QUEUED] = (uint64_t)d->max_queued_option;
     }
+    if (d->per_caller) {
+        o.has |= 1u << AS_FRAME_OPT_PER_CALLER;
+        o.value[AS_FRAME_OPT_PER_CALLER] = 1;
+    }
     as_frame_put_options(q, &o);
     as_frame_put_traffic(q, &t);
+    if (d->services)
+        as_fleet_put_services(d->services, q);
 }
 
 /* Only what its workers have said: before one is READY they may still say it. */
@@ -153,7 +168,8 @@ static int restore_options(struct as_fleet_deployment *d, const struct as_frame 
         o.has >> AS_FRAME_OPT_REQUEST_TIMEOUT & 1 ? o.value[AS_FRAME_OPT_REQUEST_TIMEOUT]
                                                   : d->fleet->conf.request_timeout,
         as_fleet_idempotent_of(&o),
-        o.has >> AS_FRAME_OPT_MAX_QUEUED & 1 ? (int64_t)o.value[AS_FRAME_OPT_MAX_QUEUED] : 0);
+        o.has >> AS_FRAME_OPT_MAX_QUEUED & 1 ? (int64_t)o.value[AS_FRAME_OPT_MAX_QUEUED] : 0,
+        o.has >> AS_FRAME_OPT_PER_CALLER & 1 && o.value[AS_FRAME_OPT_PER_CALLER]);
     return 0;
 }
 
@@ -170,6 +186,19 @@ static int restore_traffic(struct as_fleet_deployment *d, const struct as_frame 
     return err;
 }
 
+static int restore_services(struct as_fleet_deployment *d, const struct as_frame *frame,
+                            const char **ret_why)
+{
+    struct as_service_set *set;
+    int err = as_fleet_read_services(frame, &set, ret_why);
+
+    if (err)
+        return err;
+    as_fleet_set_services(d, set);
+    as_service_set_unref(set);
+    return 0;
+}
+
 /* A frame of another type is of a later version. */
 static int restore_frame(struct as_fleet_deployment *d, const struct as_frame *frame, bool recorded,
                          const char **ret_why)
@@ -182,6 +211,8 @@ static int restore_frame(struct as_fleet_deployment *d, const struct as_frame *f
         return restore_options(d, frame);
     case AS_FRAME_TRAFFIC:
         return restore_traffic(d, frame);
+    case AS_FRAME_SERVICES:
+        return restore_services(d, frame, ret_why);
     default:
         return 0;
     }

@@ -37,6 +37,40 @@ static uint64_t mix_str(uint64_t h, struct as_str s)
     return h;
 }
 
+/* What the hashes read: the tensors, or the body of a call as one tensor of bytes; of a request of
+ * HTTP its method, path, query and the part of its body that was collected. */
+struct tensors {
+    struct as_tensor bytes[4];
+    const struct as_tensor *at;
+    uint32_t n;
+};
+
+static void add_bytes(struct tensors *t, struct as_str s)
+{
+    t->bytes[t->n++] = (struct as_tensor){.data = (const uint8_t *)s.p, .nbytes = s.n};
+}
+
+static void tensors_of(const struct as_payload *p, struct tensors *ret_t)
+{
+    ret_t->at = p->msg.tensors;
+    ret_t->n = p->msg.n_tensors;
+    if (p->kind == AS_FRAME_CALL || p->kind == AS_FRAME_HTTP) {
+        const struct as_frame_http_open *h = p->kind == AS_FRAME_HTTP ? p->http : NULL;
+
+        ret_t->at = ret_t->bytes;
+        ret_t->n = 0;
+        add_bytes(ret_t, p->body);
+        /* a body that is whole has the method in its bytes */
+        if (p->kind == AS_FRAME_CALL && p->pieces)
+            ret_t->bytes[0].name = p->pieces->method;
+        if (h) {
+            add_bytes(ret_t, h->method);
+            add_bytes(ret_t, h->path);
+            add_bytes(ret_t, h->query);
+        }
+    }
+}
+
 /* The value of a parameter that is not a string, as bits. */
 static uint64_t param_bits(const struct as_param *p)
 {
@@ -105,9 +139,13 @@ uint64_t as_payload_batch_key(const struct as_payload *p, uint64_t seed)
 uint64_t as_payload_size(const struct as_payload *p)
 {
     uint64_t size = 0;
+    struct tensors t;
 
-    for (uint32_t i = 0; i < p->msg.n_tensors; i++)
-        size += p->msg.tensors[i].nbytes;
+    if (p->kind == AS_FRAME_CALL || p->kind == AS_FRAME_HTTP)
+        return p->body.n;
+    tensors_of(p, &t);
+    for (uint32_t i = 0; i < t.n; i++)
+        size += t.at[i].nbytes;
     return size;
 }
 
@@ -154,17 +192,18 @@ static void hash_tensor_sample(XXH3_state_t *h, const struct as_tensor *t, uint6
 
 uint64_t as_payload_sample(const struct as_payload *p, uint64_t seed)
 {
-    const struct as_msg *msg = &p->msg;
+    struct tensors t;
     XXH3_state_t h;
     uint64_t v;
 
     XXH3_INITSTATE(&h);
     XXH3_128bits_reset_withSeed(&h, seed);
-    for (uint32_t i = 0; i < msg->n_tensors; i++) {
-        hash_tensor_head(&h, &msg->tensors[i]);
-        hash_tensor_sample(&h, &msg->tensors[i], seed);
+    tensors_of(p, &t);
+    for (uint32_t i = 0; i < t.n; i++) {
+        hash_tensor_head(&h, &t.at[i]);
+        hash_tensor_sample(&h, &t.at[i], seed);
     }
-    hash_params(&h, msg);
+    hash_params(&h, &p->msg);
     v = XXH3_128bits_digest(&h).low64;
     return p->tensor_params.n ? v ^ hash_tensor_params(&p->tensor_params, seed).low64 : v;
 }
@@ -193,9 +232,10 @@ static bool hash_tensor_portion(struct as_payload_hasher *h, const struct as_ten
 bool as_payload_fingerprint(struct as_payload_hasher *h, const struct as_payload *p, uint64_t seed,
                             bool first, uint64_t *bytes, struct as_fingerprint *ret_p)
 {
-    const struct as_msg *msg = &p->msg;
     XXH128_hash_t v, own = {0};
+    struct tensors t;
 
+    tensors_of(p, &t);
     if (first) {
         h->tensor = 0;
         h->at = 0;
@@ -203,11 +243,11 @@ bool as_payload_fingerprint(struct as_payload_hasher *h, const struct as_payload
         XXH3_128bits_reset_withSeed(state_of(h), seed);
         *bytes -= AS_MIN(*bytes, MESSAGE_COST);
     }
-    while (h->tensor < msg->n_tensors) {
-        if (!hash_tensor_portion(h, &msg->tensors[h->tensor], bytes))
+    while (h->tensor < t.n) {
+        if (!hash_tensor_portion(h, &t.at[h->tensor], bytes))
             return false;
     }
-    hash_params(state_of(h), msg);
+    hash_params(state_of(h), &p->msg);
     v = XXH3_128bits_digest(state_of(h));
     if (p->tensor_params.n)
         own = hash_tensor_params(&p->tensor_params, seed);
@@ -246,7 +286,8 @@ bool as_payload_can_batch(const struct as_payload *x, const struct as_payload *y
 {
     const struct as_msg *a = &x->msg, *b = &y->msg;
 
-    if (a->n_tensors != b->n_tensors || a->n_params != b->n_params)
+    if (x->kind > AS_FRAME_TENSOR || y->kind > AS_FRAME_TENSOR || a->n_tensors != b->n_tensors ||
+        a->n_params != b->n_params)
         return false;
     for (uint32_t i = 0; i < a->n_tensors; i++) {
         if (!tensors_can_batch(&a->tensors[i], &b->tensors[i], x->batching == AS_PAYLOAD_RAGGED))

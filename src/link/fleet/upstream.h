@@ -54,6 +54,8 @@ struct as_upstream_ops {
                    const char **ret_why);
     /* Fills in what only this kind knows for the status page. */
     void (*fill_status)(struct as_upstream *u, struct as_fleet_replica *ret_r);
+    /* Whether it is a driver, and then what the status page shows of it. NULL: never. */
+    bool (*fill_driver)(struct as_upstream *u, struct as_fleet_driver *ret_d);
 };
 
 struct as_upstream {

@@ -48,6 +48,8 @@ static void on_flush(struct as_task *t)
         l->reply_backlog.behind = 0;
         l->reply_backlog.place = l->written + l->out.bytes;
     }
+    if (l->caller)
+        as_caller_charge_output(l);
     if (err)
         as_link_on_broken(l);
 }
@@ -106,6 +108,10 @@ static void op_send(struct as_upstream *u, struct as_call *c)
     c->rx_msg.body_len = 0;
     c->outcome.dropped = 0;
     fixed.more = c->stream && c->stream->takes_inputs;
+    if (c->core.beyond)
+        c->payload.call_flags |= AS_CALL_F_BEYOND;
+    else
+        c->payload.call_flags &= ~AS_CALL_F_BEYOND;
     as_link_put_payload(l, AS_FRAME_OPEN, c->core.stream, &fixed, &c->payload);
     if (c->stream)
         as_link_start_stream(l, c);
@@ -176,9 +182,9 @@ static bool op_hand_over(struct as_upstream *u, uint32_t *foreign)
                     AS_LOSS_KILLED); /* the worker connects again, to the other dispatcher */
         return true;
     }
-    if (l->state != AS_LINK_READY)
+    if (l->state != AS_LINK_READY && l->state != AS_LINK_DRIVER)
         return true; /* the link is about to end anyway */
-    *foreign += !l->up.process;
+    *foreign += !l->up.process && !l->is_driver;
     if (!(l->capabilities & AS_CAP_MOVE))
         return false;
     as_frame_put_text(&l->out, AS_FRAME_MOVE, (struct as_str){0});
@@ -191,17 +197,21 @@ static void op_tick(struct as_upstream *u, as_ns now)
     struct as_link *l = link_of_upstream(u);
     const struct as_fleet_conf *conf = &l->up.fleet->conf;
 
-    if (!as_link_serves(l))
+    if (!as_link_serves(l) && l->state != AS_LINK_DRIVER)
         return;
     /* one ping at a time; it carries the time at which it was sent */
     if (l->ping_sent) {
         /* if this process was stalled, the answer may be unread in the socket */
-        if (now - l->ping_since >= conf->ping_timeout && as_link_drain_socket(l) && l->ping_sent)
-            as_link_kill_unresponsive(l);
+        if (now - l->ping_since >= conf->ping_timeout && as_link_drain_socket(l) && l->ping_sent) {
+            if (l->state == AS_LINK_DRIVER)
+                as_link_end(l, "did not answer a ping", AS_LOSS_LINK);
+            else
+                as_link_kill_unresponsive(l);
+        }
         return;
     }
     /* A first health check is sent early, since only the worker knows. */
-    if (!l->health.check_sent)
+    if (!l->health.check_sent && l->state != AS_LINK_DRIVER)
         as_link_check_health_now(l);
     /* a worker that sends all the time is pinged as well: it may not be reading */
     if (now - l->last_ping < conf->ping_interval)
@@ -247,6 +257,23 @@ static void op_fill_status(struct as_upstream *u, struct as_fleet_replica *ret_r
     ret_r->epoch = l->epoch;
     if (l->page)
         ret_r->worker = as_page_stat_of(l->page);
+    for (uint32_t kind = 1; kind < AS_REPORT_END; kind++)
+        ret_r->reports[kind] = as_buf_slice(&l->reports[kind]);
+    ret_r->calls = as_caller_open_calls(l);
+}
+
+static bool op_fill_driver(struct as_upstream *u, struct as_fleet_driver *ret_d)
+{
+    const struct as_link *l = link_of_upstream(u);
+
+    if (!l->is_driver)
+        return false;
+    *ret_d = (struct as_fleet_driver){.name = as_str_of(l->up.name),
+                                      .peer = as_str_of(l->peer),
+                                      .pid = l->pid,
+                                      .calls = as_caller_open_calls(l),
+                                      .epoch = l->epoch};
+    return true;
 }
 
 static const struct as_upstream_ops ops = {
@@ -268,19 +295,24 @@ static const struct as_upstream_ops ops = {
     .update_rotation = op_update_rotation,
     .control = op_control,
     .fill_status = op_fill_status,
+    .fill_driver = op_fill_driver,
 };
 
 /* --- accepting --- */
 
-/* Asks the kernel who is at the other end. */
-static int identify_peer(struct as_link *l, int fd)
+/* Asks the kernel who is at the other end. *ret_pid: also of one who is refused; 0: not known. */
+static int identify_peer(struct as_link *l, int fd, uint32_t *ret_pid)
 {
     struct ucred cred;
     socklen_t n = sizeof(cred);
     int pidfd = -1;
     socklen_t m = sizeof(pidfd);
 
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0 || cred.uid != geteuid())
+    *ret_pid = 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0)
+        return AS_EDENIED;
+    *ret_pid = (uint32_t)cred.pid;
+    if (cred.uid != geteuid())
         return AS_EDENIED;
     l->pid = (uint32_t)cred.pid;
     /* from the socket if the kernel can (6.5): the pid may be another process's by now */
@@ -296,6 +328,7 @@ static void accept_link(struct as_fleet *f, int fd)
 {
     struct as_link *l = calloc(1, sizeof(*l));
     uint8_t *rx = aligned_alloc(AS_FRAME_ALIGN, RX_CAP);
+    uint32_t peer;
 
     if (!l || !rx) { /* the worker connects again */
         as_log_event(f->log, AS_LOG_WARN, "worker_refused", "reason=\"out of memory\"");
@@ -322,7 +355,8 @@ static void accept_link(struct as_fleet *f, int fd)
         as_link_end(l, "cannot watch its socket", AS_LOSS_KILLED);
         return;
     }
-    if (identify_peer(l, fd)) {
+    if (identify_peer(l, fd, &peer)) {
+        as_fleet_refuse_payload(f, AS_FLEET_REFUSED_USER, "", peer);
         as_link_end(l, "a process of another user", AS_LOSS_KILLED);
         return;
     }

@@ -1,7 +1,7 @@
 /* link/native/link.h — one connection from a worker, the dispatcher's end of the native link.
  *
  *   accepted ─► HELLO ─► OPEN ─► READY ─► DRAINING ─► LEAVING       any state ─► ENDED ─► freed
- *                                  │          │          │
+ *                 └► DRIVER        │          │          │
  *                                  ├──────────┼──────────┤ unwell: to be killed
  *                                  │          │          └──► CONDEMNED ─► KILLED
  *                                  └──────────┴ the socket has ended ──► LOST
@@ -20,12 +20,14 @@
 
 #include "io/loop/sock.h"
 #include "link/fleet/upstream.h"
+#include "link/native/caller.h"
 #include "link/transport/loop_socket.h"
 #include "wire/frame/frame_reader.h"
 
 enum as_link_state {
     AS_LINK_HELLO,     /* waits for HELLO */
     AS_LINK_OPEN,      /* HELLO accepted; models are being registered */
+    AS_LINK_DRIVER,    /* HELLO accepted; it makes calls, and never has models or slots */
     AS_LINK_READY,     /* the worker has granted slots */
     AS_LINK_DRAINING,  /* the worker asked for no more requests (DRAIN) */
     AS_LINK_LEAVING,   /* the worker said GOODBYE: the end of the socket is no surprise */
@@ -72,6 +74,7 @@ struct as_link_health {
 
     /* Options of the deployment. 0: as registered. */
     int64_t max_queued;
+    bool per_caller;
     enum as_fleet_idempotent idempotent;
 };
 
@@ -115,7 +118,7 @@ struct as_link {
     uint64_t epoch;             /* 0: before HELLO */
     const struct as_page *page; /* the status page; NULL: the worker has none */
     uint64_t next_stream;       /* odd */
-    struct as_call **calls;     /* open requests: a ring, by stream number / 2 */
+    struct as_call **calls;     /* open requests: a hash table, by stream number / 2 */
     uint32_t n_calls, cap_calls;
     uint64_t received, written; /* bytes since the start */
     as_ns last_ping;            /* when the last ping was sent; before the first: READY since */
@@ -124,9 +127,16 @@ struct as_link {
     uint64_t ping_end;          /* … and its last byte has this stream offset */
     struct as_link_reply_backlog reply_backlog;
     struct as_link_health health;
-    struct as_frame_traffic traffic; /* the worker's last TRAFFIC … */
-    char fallback[AS_FRAME_NAME];    /* … and its text */
-    char *kill_reason;               /* why the worker is to be killed; NULL: it is not */
+    struct as_frame_traffic traffic;      /* the worker's last TRAFFIC … */
+    char fallback[AS_FRAME_NAME];         /* … and its text */
+    struct as_service_set *services;      /* of its SERVICES; NULL: none */
+    struct as_caller *caller;             /* its own calls; NULL: it has made none */
+    struct as_buf reports[AS_REPORT_END]; /* the last REPORT of each kind */
+    bool report_refused;                  /* … and whether the newest one was refused */
+    bool is_driver;                       /* HELLO said so, with the token for it */
+    bool calls_here;                      /* a driver that has not moved to another dispatcher */
+    char *peer;                           /* of a driver: what it is, from HELLO */
+    char *kill_reason;                    /* why the worker is to be killed; NULL: it is not */
     struct as_link_end_report end_report;
     struct as_arena scratch; /* for a small part that is delivered at once */
     uint8_t scratch_first[2048] __attribute__((aligned(16)));
@@ -200,6 +210,7 @@ void as_link_fail_control(struct as_link *l, const char *why); /* the pending on
 /* --- link_traffic.c: canary, mirror and fallback of the deployment --- */
 
 void as_link_on_traffic(struct as_link *l, const struct as_frame *f);
+void as_link_on_services(struct as_link *l, const struct as_frame *f);
 void as_link_apply_traffic(struct as_link *l); /* before a REGISTER, and when READY */
 /* The link was removed from the fleet's list: what the other workers declare is valid again. */
 void as_link_restore_traffic(const struct as_link *gone);
@@ -221,16 +232,35 @@ void as_link_discard_answers(struct as_link *l); /* of all requests: the link en
 /* One read, and handling what it brought. >0: there may be more; 0: nothing more now; <0: the link
  * has ended. */
 int as_link_read(struct as_link *l);
-/* Writes a payload as an OPEN or as DATA. The submitter has checked that it fits a frame. These two
- * functions are where the link knows what a payload is. */
-void as_link_put_payload(struct as_link *l, enum as_frame_type type, uint64_t stream,
-                         struct as_frame_msg *fixed, const struct as_payload *p);
-/* Decodes a message of the worker. NULL, or what is wrong with it. */
-const char *as_link_decode(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
-                           struct as_payload *ret_p);
 /* The worker ended the stream; the call's outcome is set. */
 void as_link_finish_call(struct as_link *l, struct as_call *c, struct as_model_times t, bool retry);
 void as_link_finish_ok(struct as_link *l, struct as_call *c, struct as_model_times t);
+
+/* --- link_payload.c: where the link knows what a payload is --- */
+
+/* Writes a payload as an OPEN or as DATA. The submitter has checked that it fits a frame. */
+void as_link_put_payload(struct as_link *l, enum as_frame_type type, uint64_t stream,
+                         struct as_frame_msg *fixed, const struct as_payload *p);
+/* Decodes a message of the worker in answer to c. NULL, or what is wrong with it. */
+const char *as_link_decode(const struct as_call *c, const struct as_frame *f, struct as_arena *a,
+                           struct as_frame_msg *ret_m, struct as_payload *ret_p);
+/* The body of the message c->rx_msg, which was decoded to p, is complete. NULL, or what is wrong
+ * with it. */
+const char *as_link_set_body(const struct as_call *c, struct as_payload *p, const uint8_t *body);
+
+/* --- link_http.c: requests of HTTP --- */
+
+/* c was sent: its windows, and what waits to be sent of its body. */
+void as_link_start_http(struct as_link *l, struct as_call *c);
+/* DATA with MSG, or END, of c. */
+void as_link_on_http_frame(struct as_link *l, struct as_call *c, const struct as_frame *f);
+/* The header of a DATA frame with bytes of c's answer; then all its bytes are here. NULL, or what
+ * is wrong with it. */
+const char *as_link_begin_http_bytes(struct as_link *l, struct as_call *c,
+                                     const struct as_frame *f);
+void as_link_on_http_bytes(struct as_link *l, struct as_call *c);
+/* Sends as much of c->stream->input as its window allows. */
+void as_link_send_http_input(struct as_link *l, struct as_call *c);
 
 /* --- link_parts.c: streams of several messages --- */
 
@@ -246,10 +276,23 @@ void as_link_send_input(struct as_link *l, struct as_call *c); /* its input, whe
 void as_link_send_input_end(struct as_link *l, struct as_call *c);
 void as_link_on_stream_credit(struct as_link *l, const struct as_frame *f);
 
+/* --- link_report.c --- */
+
+void as_link_on_report(struct as_link *l, const struct as_frame *f);
+void as_link_free_reports(struct as_link *l);
+
 /* --- link_handshake.c --- */
 
 void as_link_on_hello(struct as_link *l, const struct as_frame *f);
 void as_link_on_register(struct as_link *l, const struct as_frame *f);
 void as_link_on_credit(struct as_link *l, const struct as_frame *f);
+
+/* A driver makes no more calls on this link; also called when it ends. */
+static inline void as_link_note_moved(struct as_link *l)
+{
+    if (l->calls_here)
+        as_fleet_note_driver_moved(l->up.fleet);
+    l->calls_here = false;
+}
 
 #endif

@@ -17,7 +17,10 @@ static void maybe_free(struct as_link *l)
     as_arena_fini(&l->scratch);
     free(l->calls);
     free(l->up.name);
+    free(l->peer);
+    as_service_set_unref(l->services);
     free(l->kill_reason);
+    as_link_free_reports(l);
     free(l);
 }
 
@@ -100,9 +103,13 @@ static void report_end(const struct as_link *l, const struct as_link_end_report 
     if (!l->up.name)
         as_unknown_peer_log(&f->unknown_peer, f->log, level, l->pid, e->reason,
                             as_loop_now(f->loop));
+    else if (l->is_driver)
+        as_log_event(f->log, AS_LOG_INFO, "driver_gone", "driver=%.*s pid=%u reason=%s",
+                     AS_STR_FMT(name), l->pid,
+                     as_log_quote(quoted, sizeof(quoted), as_str_of(e->reason)));
     else
         as_log_event(f->log, level, "worker_gone", "replica=%.*s pid=%u unanswered=%u reason=%s",
-                     AS_STR_FMT(name), l->pid, e->calls,
+                     AS_STR_FMT(as_id_shown(name)), l->pid, e->calls,
                      as_log_quote(quoted, sizeof(quoted), as_str_of(e->reason)));
     if (e->served)
         f->ops.on_gone(f->ctx, name, token, as_str_of(e->reason));
@@ -168,6 +175,8 @@ void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
     if (l->up.replica)
         as_link_restore_traffic(l);
     as_link_discard_answers(l);
+    as_caller_end(l); /* nobody waits for the answers of its own calls */
+    as_link_note_moved(l);
     as_link_fail_control(l, reason);
     if (condemned && l->up.process) /* it has closed the link before the kill */
         f->ops.on_kill(f->ctx, as_str_of(l->up.name), token, as_str_of(l->kill_reason));

@@ -49,13 +49,26 @@ static const char *join_deployment(struct as_link *l, struct as_str deployment)
 {
     const char *why;
 
-    if (as_registry_check_deployment(deployment, &why))
+    /* that of our process was checked where it comes from */
+    if (!l->up.process && as_registry_check_deployment(deployment, &why))
         return "bad deployment name";
     l->up.deploy = as_fleet_get_deployment(l->up.fleet, deployment);
     if (!l->up.deploy)
         return "the server has as many deployments as it can have";
     as_fleet_add_upstream(l->up.deploy);
     return NULL;
+}
+
+/* Of a worker that another program has started: one that names no application is of the default
+ * one.
+ */
+static const char *join_named_deployment(struct as_link *l, struct as_str name)
+{
+    struct as_id id;
+
+    if (!as_id_is_full(name))
+        name = as_id_make(&id, AS_STR(AS_ID_DEFAULT), name);
+    return join_deployment(l, name);
 }
 
 /* A worker without a deployment joins one that is called "NAME:VERSION" after its first model.
@@ -70,7 +83,26 @@ static const char *join_default_deployment(struct as_link *l, const struct as_fr
     if (as_registry_check_name(r->name, &why) || as_registry_check_version(r->version, &why))
         return why;
     snprintf(name, sizeof(name), "%.*s:%.*s", AS_STR_FMT(r->name), AS_STR_FMT(r->version));
-    return join_deployment(l, as_str_of(name));
+    return join_named_deployment(l, as_str_of(name));
+}
+
+/* NULL, or why it is refused. */
+static const char *admit_driver(struct as_link *l, const struct as_frame_hello *h)
+{
+    struct as_fleet *f = l->up.fleet;
+
+    if (!f->driver_token || !as_str_eq(h->token, as_str_of(f->driver_token))) {
+        as_fleet_refuse_payload(f, AS_FLEET_REFUSED_TOKEN, "", l->pid);
+        return "wrong token";
+    }
+    if (!(h->capabilities & AS_CAP_CALLS))
+        return "a driver needs the capability CALLS";
+    if (h->replica.n > AS_NAME_MAX || (h->replica.n && !as_log_is_plain(h->replica)))
+        return "bad name";
+    l->is_driver = true;
+    l->up.name = h->replica.n ? as_str_dup(h->replica) : as_str_format("driver-%u", l->pid);
+    l->peer = as_str_dup(h->peer);
+    return NULL;
 }
 
 /* Checks the token, and finds the deployment. Our process has the replica and deployment that
@@ -85,7 +117,8 @@ static const char *admit_worker(struct as_link *l, const struct as_frame_hello *
     if (t) {
         deployment = as_str_of(t->deployment);
         replica = as_str_of(t->replica);
-        if (h->deployment.n && !as_str_eq(h->deployment, deployment))
+        if (h->deployment.n && !as_str_eq(h->deployment, deployment) &&
+            !as_str_eq(h->deployment, as_id_name(deployment)))
             return "the token belongs to another deployment";
         /* A process that connects again has given up its former link. */
         if (t->up)
@@ -99,7 +132,9 @@ static const char *admit_worker(struct as_link *l, const struct as_frame_hello *
     if (!t && (replica.n > AS_NAME_MAX || !as_log_is_plain(replica)))
         return "bad replica name";
     /* without a deployment: its first model names one (join_default_deployment) */
-    why = deployment.n || t ? join_deployment(l, deployment) : NULL;
+    why = t              ? join_deployment(l, deployment)
+          : deployment.n ? join_named_deployment(l, deployment)
+                         : NULL;
     if (!why)
         l->up.name = as_str_dup(replica);
     return why;
@@ -124,6 +159,7 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
         return;
     }
     why = h.max_message < l->up.fleet->conf.max_body ? "max_message is below what clients may send"
+          : h.capabilities & AS_CAP_DRIVER           ? admit_driver(l, &h)
                                                      : admit_worker(l, &h);
     if (why) {
         refuse_worker(l, why);
@@ -141,16 +177,25 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
     if (l->page)
         as_link_watch_death(l);
     l->capabilities = h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL | AS_CAP_MOVE |
-                                        AS_CAP_TENSOR_PARAMS);
+                                        AS_CAP_TENSOR_PARAMS | AS_CAP_CALLS | AS_CAP_DRIVER);
     ours.capabilities = l->capabilities;
     /* the epoch tells two links of one replica apart, in the log and on the status page */
     ours.epoch = l->epoch = ++l->up.fleet->epoch;
-    ours.replica = as_str_of(l->up.name);
+    ours.replica = as_id_name(as_str_of(l->up.name)); /* its id may be longer than HELLO allows */
     if (l->up.deploy)
         ours.deployment = as_str_of(l->up.deploy->name);
     ours.peer = AS_STR("anyserve");
-    as_link_move(l, AS_LINK_OPEN);
+    as_link_move(l, l->is_driver ? AS_LINK_DRIVER : AS_LINK_OPEN);
     as_frame_put_hello(&l->out, &ours);
+    if (l->capabilities & AS_CAP_CALLS)
+        as_caller_start(l);
+    if (l->is_driver) {
+        l->calls_here = true;
+        l->up.fleet->drivers_here++;
+        l->last_ping = as_loop_now(l->up.fleet->loop);
+        as_log_event(l->up.fleet->log, AS_LOG_INFO, "driver_ready", "driver=%s pid=%u epoch=%lu",
+                     l->up.name, l->pid, (unsigned long)l->epoch);
+    }
     as_link_schedule_flush(l);
 }
 
@@ -181,6 +226,15 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
     }
     /* a wrong declaration is the user's fault: it is refused by an answer, and the link stays */
     err = r.budget && r.budget <= SLOTS_MAX && r.max_ongoing ? 0 : AS_EINVALID;
+    if (!err && r.opaque && !(l->capabilities & AS_CAP_CALLS)) {
+        why = "a target of calls needs the capability CALLS";
+        err = AS_EINVALID;
+    }
+    if (!err && r.opaque && !l->up.process) {
+        as_fleet_refuse_payload(l->up.fleet, AS_FLEET_REFUSED_REGISTER, l->up.name, l->pid);
+        why = "a worker with the join token may not serve calls";
+        err = AS_EDENIED;
+    }
     refusal = err ? NULL : join_default_deployment(l, &r);
     if (refusal) {
         why = refusal;
@@ -197,7 +251,7 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
     answer.message = as_str_of(err ? (why[0] ? why : as_err_text(err)) : "");
     if (err)
         as_log_event(l->up.fleet->log, AS_LOG_WARN, "model_refused",
-                     "replica=%s model=%s version=%s reason=\"%s\"", l->up.name,
+                     "replica=%s model=%s version=%s reason=\"%s\"", as_id_shown_z(l->up.name),
                      as_log_quote(name, sizeof(name), r.name),
                      as_log_quote(version, sizeof(version), r.version), answer.message.p);
     as_arena_fini(&a);
@@ -242,8 +296,8 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
     as_fleet_update_ready(l->up.deploy);
     if (first) {
         as_log_event(fleet->log, AS_LOG_INFO, "worker_ready",
-                     "replica=%s pid=%u slots=%u epoch=%lu", l->up.name, l->pid, c.slots,
-                     (unsigned long)l->epoch);
+                     "replica=%s pid=%u slots=%u epoch=%lu", as_id_shown_z(l->up.name), l->pid,
+                     c.slots, (unsigned long)l->epoch);
         as_link_health_start(l);
         as_link_apply_traffic(l);
         l->up.retiring = l->up.process && l->up.process->retiring;

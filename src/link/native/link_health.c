@@ -68,8 +68,8 @@ static void mark_for_kill(struct as_link *l, const char *why, enum as_fleet_exit
     if (l->up.process)
         l->up.process->kill_cause = cause;
     l->kill_reason = as_str_dup(as_str_of(why));
-    as_link_move(l, AS_LINK_CONDEMNED);
     as_replica_set_unhealthy(l->up.replica, suspect_to);
+    as_link_move(l, AS_LINK_CONDEMNED);
 }
 
 void as_link_kill_unresponsive(struct as_link *l)
@@ -94,7 +94,7 @@ static void log_health(struct as_link *l, bool well, struct as_str why)
     char quoted[TEXT_MAX];
 
     as_log_event(l->up.fleet->log, well ? AS_LOG_INFO : AS_LOG_WARN, "worker_health",
-                 "replica=%s healthy=%d failures=%u reason=%s", l->up.name, well,
+                 "replica=%s healthy=%d failures=%u reason=%s", as_id_shown_z(l->up.name), well,
                  l->health.failures, as_log_quote(quoted, sizeof(quoted), why));
 }
 
@@ -258,8 +258,8 @@ static void kill_hung(struct as_link *l, struct scan *k)
     as_replica_each_executing(l->up.replica, give_up_request, k);
     as_deployment_stat(l->up.deploy->core)->hung += k->n;
     as_log_event(l->up.fleet->log, AS_LOG_WARN, "worker_hung",
-                 "replica=%s pid=%u model=%s given_up=%u unanswered=%u ran_ms=%lu", l->up.name,
-                 l->pid, m->name, k->n, l->n_calls,
+                 "replica=%s pid=%u model=%s given_up=%u unanswered=%u ran_ms=%lu",
+                 as_id_shown_z(l->up.name), l->pid, m->name, k->n, l->n_calls,
                  (unsigned long)((k->now - k->hung->executing_since) / AS_MS));
     kill_worker(l);
 }
@@ -328,7 +328,7 @@ void as_link_health_init(struct as_link *l)
 static void apply_options(struct as_link *l)
 {
     as_fleet_set_options(l->up.deploy, l->health.request_timeout, l->health.idempotent,
-                         l->health.max_queued);
+                         l->health.max_queued, l->health.per_caller);
     as_fleet_record_settings(l->up.deploy);
     l->health.next_check = now_of(l) + jitter(l, l->health.check_period);
     l->health.check_stream = 0;
@@ -382,6 +382,7 @@ void as_link_on_options(struct as_link *l, const struct as_frame *f)
     l->health.dump_signal = (uint32_t)option_or_default(&o, AS_FRAME_OPT_DUMP_SIGNAL, 0);
     /* AS_FRAME_QUEUED_ANY is core's -1 */
     l->health.max_queued = (int64_t)option_or_default(&o, AS_FRAME_OPT_MAX_QUEUED, 0);
+    l->health.per_caller = option_or_default(&o, AS_FRAME_OPT_PER_CALLER, 0);
     l->health.idempotent = as_fleet_idempotent_of(&o);
     if (as_link_is_up(l))
         apply_options(l);

@@ -2,6 +2,7 @@
  * credit for both. */
 #include "base/err.h"
 #include "link/native/link.h"
+#include "wire/frame/body.h"
 
 #include <string.h>
 
@@ -9,14 +10,19 @@
 
 void as_link_start_stream(struct as_link *l, struct as_call *c)
 {
-    const struct as_frame_window *w = &l->up.fleet->conf.parts;
+    struct as_call_stream *s = c->stream;
+    const struct as_frame_window *w = s->passes_credit ? &s->passed : &l->up.fleet->conf.parts;
     struct as_frame_credit credit = {.messages = (uint32_t)w->messages,
                                      .bytes = (uint64_t)w->bytes};
-    struct as_call_stream *s = c->stream;
 
+    if (c->payload.kind == AS_FRAME_HTTP) {
+        as_link_start_http(l, c);
+        return;
+    }
     s->part_credit = *w;
     s->owed_credit = s->input_credit = (struct as_frame_window){0};
-    as_frame_put_credit(&l->out, c->core.stream, &credit);
+    if (credit.messages || credit.bytes)
+        as_frame_put_credit(&l->out, c->core.stream, &credit);
     if (s->takes_inputs && s->inputs_over && !s->input)
         as_frame_put_end(&l->out, c->core.stream, 0);
 }
@@ -45,7 +51,7 @@ static const char *deliver_now(struct as_link *l, struct as_call *c, const struc
 {
     struct as_part p = {.call = c};
     struct as_frame_msg m;
-    const char *why = as_link_decode(f, &l->scratch, &m, &p.payload);
+    const char *why = as_link_decode(c, f, &l->scratch, &m, &p.payload);
 
     if (why) {
         as_arena_reset(&l->scratch);
@@ -81,7 +87,7 @@ static const char *store_part(struct as_link *l, struct as_call *c, const struct
 
     if (!p)
         return "out of memory";
-    why = as_link_decode(&copy, &p->arena, &m, &p->payload);
+    why = as_link_decode(c, &copy, &p->arena, &m, &p->payload);
     if (why) {
         as_part_free(p);
         return why;
@@ -153,8 +159,13 @@ void as_link_on_part_body(struct as_link *l, struct as_call *c)
         return;
     }
     if (c->body_received == c->rx_msg.body_len) {
+        const char *why = as_link_set_body(c, &p->payload, c->outcome.result.blob->data);
+
+        if (why) {
+            as_link_protocol_error(l, why);
+            return;
+        }
         p->payload.blob = c->outcome.result.blob;
-        as_frame_msg_set_body(&c->rx_msg, &p->payload.msg, p->payload.blob->data);
         c->outcome.result.blob = NULL;
         c->stream->part = NULL;
         c->rx_msg.body_len = 0;
@@ -170,7 +181,9 @@ void as_link_on_part_frame(struct as_link *l, struct as_call *c, const struct as
 {
     uint64_t service;
 
-    if (f->type == AS_FRAME_DATA)
+    if (c->payload.kind == AS_FRAME_HTTP)
+        as_link_on_http_frame(l, c, f);
+    else if (f->type == AS_FRAME_DATA)
         on_part(l, c, f);
     else if (as_frame_get_end(f, &service))
         as_link_protocol_error(l, "malformed END");
@@ -190,7 +203,10 @@ void as_link_return_credit(struct as_link *l, struct as_call *c, const struct as
 
     owed->messages += w->messages;
     owed->bytes += w->bytes;
-    if (2 * owed->messages < all->messages && 2 * owed->bytes < all->bytes)
+    if (c->payload.kind == AS_FRAME_HTTP
+            ? 2 * owed->bytes < (int64_t)AS_HTTP_WINDOW
+            : !c->stream->passes_credit && 2 * owed->messages < all->messages &&
+                  2 * owed->bytes < all->bytes)
         return;
     credit = (struct as_frame_credit){.messages = (uint32_t)owed->messages,
                                       .bytes = (uint64_t)owed->bytes};
@@ -209,20 +225,29 @@ void as_link_send_input(struct as_link *l, struct as_call *c)
     struct as_frame_msg fixed = {.more = true, .input = true};
     struct as_input *in = c->stream->input;
 
+    if (c->payload.kind == AS_FRAME_HTTP) {
+        as_link_send_http_input(l, c);
+        return;
+    }
     if (!in || !as_frame_window_is_open(&c->stream->input_credit))
         return;
     /* bound to this worker: another one would get only the later inputs */
     as_replica_bind(l->up.replica, &c->core);
     as_link_put_payload(l, AS_FRAME_DATA, c->core.stream, &fixed, &in->payload);
     as_frame_window_consume(&c->stream->input_credit,
-                            as_frame_msg_cost(&in->payload.msg, &fixed.tensor_params, true));
+                            in->payload.kind == AS_FRAME_CALL
+                                ? as_body_len(in->payload.pieces)
+                                : as_frame_msg_cost(&in->payload.msg, &fixed.tensor_params, true));
     as_call_release_input(c->stream);
     as_link_schedule_flush(l);
 }
 
 void as_link_send_input_end(struct as_link *l, struct as_call *c)
 {
-    as_frame_put_end(&l->out, c->core.stream, 0);
+    if (c->payload.kind == AS_FRAME_HTTP)
+        as_frame_put_http_data(&l->out, c->core.stream, NULL, 0, true, NULL);
+    else
+        as_frame_put_end(&l->out, c->core.stream, 0);
     as_link_schedule_flush(l);
 }
 
@@ -231,8 +256,8 @@ void as_link_on_stream_credit(struct as_link *l, const struct as_frame *f)
     struct as_call *c = as_link_find_call(l, f->stream);
     struct as_frame_credit credit;
 
-    if (!c || !c->stream || !c->stream->takes_inputs || as_frame_get_credit(f, &credit) ||
-        as_frame_window_add(&c->stream->input_credit, &credit))
+    if (!c || !c->stream || !(c->stream->takes_inputs || c->payload.kind == AS_FRAME_HTTP) ||
+        as_frame_get_credit(f, &credit) || as_frame_window_add(&c->stream->input_credit, &credit))
         as_link_protocol_error(l, "malformed CREDIT of a stream");
     else if (c->core.state == AS_REQ_SENT)
         as_link_send_input(l, c);

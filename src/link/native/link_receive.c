@@ -45,30 +45,6 @@ static void deliver_dropped(struct as_link *l, struct as_call *c)
     as_link_finish_call(l, c, (struct as_model_times){0}, false);
 }
 
-/* --- payloads --- */
-
-void as_link_put_payload(struct as_link *l, enum as_frame_type type, uint64_t stream,
-                         struct as_frame_msg *fixed, const struct as_payload *p)
-{
-    int err;
-
-    if (l->capabilities & AS_CAP_TENSOR_PARAMS)
-        fixed->tensor_params = p->tensor_params;
-    err = as_frame_put_msg(&l->out, type, stream, fixed, &p->msg, p->blob);
-    AS_ASSERT(!err);
-}
-
-const char *as_link_decode(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
-                           struct as_payload *ret_p)
-{
-    const char *why;
-
-    if (as_frame_get_msg(f, a, ret_m, &ret_p->msg, &why))
-        return *why ? why : "out of memory";
-    ret_p->tensor_params = ret_m->tensor_params;
-    return ret_m->id.n ? "an answer with a request id" : NULL;
-}
-
 /* --- answers --- */
 
 /* There is no memory for the answer. Its bytes are read and discarded, since other answers follow
@@ -99,7 +75,7 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
         return "out of memory";
     memcpy(p, f->p, f->n);
     copy.p = p;
-    why = as_link_decode(&copy, c->arena, &m, &c->outcome.result);
+    why = as_link_decode(c, &copy, c->arena, &m, &c->outcome.result);
     if (why)
         return why;
     if (m.body || !m.body_len)
@@ -130,7 +106,7 @@ static const char *begin_small(struct as_link *l, struct as_call *c, const struc
             return NULL;
         }
     }
-    return as_link_decode(&copy, c->arena, m, &c->outcome.result);
+    return as_link_decode(c, &copy, c->arena, m, &c->outcome.result);
 }
 
 static void on_message(struct as_link *l, struct as_call *c, const struct as_frame *f)
@@ -192,6 +168,7 @@ static void on_error(struct as_link *l, struct as_call *c, const struct as_frame
     /* of "started" and "retry" the worse counts: it was started */
     retry = (e.flags & AS_ERROR_F_RETRY) && !(e.flags & AS_ERROR_F_STARTED);
     as_call_set_outcome(c, AS_EHANDLER, e.code, e.message);
+    c->outcome.started = e.flags & AS_ERROR_F_STARTED;
     as_link_finish_call(l, c, t, retry);
 }
 
@@ -199,7 +176,12 @@ static void on_error(struct as_link *l, struct as_call *c, const struct as_frame
 static void on_body_complete(struct as_link *l)
 {
     struct as_call *c = as_link_find_call(l, l->rx.sink_stream);
+    const char *why;
 
+    if (c && c->payload.kind == AS_FRAME_HTTP) {
+        as_link_on_http_bytes(l, c);
+        return;
+    }
     if (c && c->stream) {
         as_link_on_part_body(l, c);
         return;
@@ -220,8 +202,11 @@ static void on_body_complete(struct as_link *l)
         as_link_protocol_error(l, "END before the body was complete");
         return;
     }
-    as_frame_msg_set_body(&c->rx_msg, &c->outcome.result.msg, c->outcome.result.blob->data);
-    deliver_result(l, c, &c->rx_msg);
+    why = as_link_set_body(c, &c->outcome.result, c->outcome.result.blob->data);
+    if (why)
+        as_link_protocol_error(l, why);
+    else
+        deliver_result(l, c, &c->rx_msg);
 }
 
 /* Makes room for `need` bytes of the body. False: there is none, and the answer was dropped. */
@@ -250,6 +235,8 @@ static const char *begin_body(struct as_link *l, const struct as_frame *f)
         return "DATA on a stream that is not open";
     l->rx.sink_stream = f->stream;
     l->rx.sink_end = f->flags & AS_FRAME_F_END;
+    if (c->payload.kind == AS_FRAME_HTTP)
+        return as_link_begin_http_bytes(l, c, f);
     if (!c->outcome.result.blob) /* nobody waits for it: discarded */
         return c->rx_msg.body_len == UINT64_MAX ? NULL : "DATA before its message";
     if (f->n > c->rx_msg.body_len - c->body_received)
@@ -350,18 +337,55 @@ static void on_stream_frame(struct as_link *l, const struct as_frame *f)
         as_link_protocol_error(l, "END without an answer");
 }
 
+static bool is_of_caller(const struct as_frame *f)
+{
+    return f->stream && !(f->stream & 1) && f->type != AS_FRAME_CONTROL;
+}
+
+/* Frames that need no slots, but the capability CALLS. */
+static void on_caller_frame(struct as_link *l, const struct as_frame *f)
+{
+    if (!(l->capabilities & AS_CAP_CALLS))
+        as_link_protocol_error(l, "frame of a caller without the capability CALLS");
+    else if (f->type == AS_FRAME_TARGET)
+        as_caller_on_target(l, f);
+    else if (f->type == AS_FRAME_REPORT)
+        as_link_on_report(l, f);
+    else
+        as_caller_on_frame(l, f);
+}
+
+/* A driver serves nothing. It sends DRAIN when its further calls go to another dispatcher. */
+static void on_driver_frame(struct as_link *l, const struct as_frame *f)
+{
+    if (f->type == AS_FRAME_DRAIN)
+        as_link_note_moved(l);
+    else if (f->type == AS_FRAME_GOODBYE)
+        as_link_end(l, "said goodbye", AS_LOSS_KILLED);
+    else if (f->type == AS_FRAME_PING || f->type == AS_FRAME_PONG)
+        on_link_frame(l, f);
+    else
+        as_link_protocol_error(l, "frame that a driver may not send");
+}
+
 static void on_frame(struct as_link *l, const struct as_frame *f)
 {
     if (as_frame_handling_of(f) == AS_FRAME_SKIP)
         return;
     if (f->type == AS_FRAME_HELLO)
         as_link_on_hello(l, f);
+    else if (is_of_caller(f) || f->type == AS_FRAME_TARGET || f->type == AS_FRAME_REPORT)
+        on_caller_frame(l, f);
+    else if (l->state == AS_LINK_DRIVER)
+        on_driver_frame(l, f);
     else if (f->type == AS_FRAME_REGISTER)
         as_link_on_register(l, f);
     else if (f->type == AS_FRAME_OPTIONS)
         as_link_on_options(l, f);
     else if (f->type == AS_FRAME_TRAFFIC)
         as_link_on_traffic(l, f);
+    else if (f->type == AS_FRAME_SERVICES)
+        as_link_on_services(l, f);
     else if (f->type == AS_FRAME_CREDIT && f->stream && l->up.replica)
         as_link_on_stream_credit(l, f);
     else if (f->type == AS_FRAME_CREDIT)
@@ -389,10 +413,16 @@ static bool parse_frame(struct as_link *l)
         on_frame(l, &f);
         break;
     case AS_FRAME_READ_BODY:
-        why = l->up.replica ? begin_body(l, &f) : "frame before slots were granted";
+        if (is_of_caller(&f))
+            why = as_caller_begin_body(l, &f); /* nothing is open without CALLS */
+        else
+            why = l->up.replica ? begin_body(l, &f) : "frame before slots were granted";
         break;
     case AS_FRAME_READ_BODY_END:
-        on_body_complete(l);
+        if (l->rx.sink_stream & 1)
+            on_body_complete(l);
+        else
+            as_caller_on_body(l);
         break;
     case AS_FRAME_READ_BAD:
         why = "malformed frame header";

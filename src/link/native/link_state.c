@@ -1,8 +1,9 @@
 /* The states of a link: which may follow which, how long each may last, and what holds in each.
  *
  *   from         may become                                timer of the state
- *   HELLO        OPEN                                      handshake (set when accepted)
+ *   HELLO        OPEN, DRIVER                              handshake (set when accepted)
  *   OPEN         READY                                     the same
+ *   DRIVER                                                 none
  *   READY        DRAINING, LEAVING, CONDEMNED, LOST        none
  *   DRAINING     LEAVING, CONDEMNED, LOST                  none
  *   LEAVING      CONDEMNED                                 none
@@ -25,7 +26,8 @@
 bool as_link_may_move(enum as_link_state from, enum as_link_state to)
 {
     static const uint16_t next[AS_LINK_STATES] = {
-        [AS_LINK_HELLO] = BIT(OPEN) | BIT(ENDED),
+        [AS_LINK_HELLO] = BIT(OPEN) | BIT(DRIVER) | BIT(ENDED),
+        [AS_LINK_DRIVER] = BIT(ENDED),
         [AS_LINK_OPEN] = BIT(READY) | BIT(ENDED),
         [AS_LINK_READY] = BIT(DRAINING) | BIT(LEAVING) | BIT(CONDEMNED) | BIT(LOST) | BIT(ENDED),
         [AS_LINK_DRAINING] = BIT(LEAVING) | BIT(CONDEMNED) | BIT(LOST) | BIT(ENDED),
@@ -76,8 +78,10 @@ const char *as_link_check(const struct as_link *l)
         return "what has slots has a name, a deployment and a table of requests";
     if ((l->kill_reason != NULL) != to_be_killed)
         return "there is a reason to kill it if it is to be killed";
-    if ((l->timer.at == AS_NEVER) != as_link_serves(l))
-        return "its time in the state is bounded unless it serves";
+    if ((l->timer.at == AS_NEVER) != (as_link_serves(l) || l->state == AS_LINK_DRIVER))
+        return "its time in the state is bounded unless it serves or only calls";
+    if (l->is_driver != (l->state == AS_LINK_DRIVER) && l->state != AS_LINK_HELLO)
+        return "a driver stays one";
     if (l->health.timer.at != AS_NEVER && !as_link_serves(l))
         return "only what serves is checked";
     if (l->state == AS_LINK_LOST && as_transport_is_open(l->transport))

@@ -1,5 +1,4 @@
-/* The table of open requests of a link. Stream numbers are 1, 3, 5 …, so a ring of pointers does.
- */
+/* The table of open requests of a link: open addressing by stream number, which is 1, 3, 5 …. */
 #include "link/native/link.h"
 
 static size_t call_index(const struct as_link *l, uint64_t stream)
@@ -7,14 +6,23 @@ static size_t call_index(const struct as_link *l, uint64_t stream)
     return (size_t)(stream >> 1) & (l->cap_calls - 1);
 }
 
+/* The place of a stream, or the free one where it would be. At least half of the places are free,
+ * and streams that follow each other have neighbouring places: so the walk is short, and a stream
+ * that stays open for long makes the table no larger. */
+static size_t find_place(const struct as_link *l, uint64_t stream)
+{
+    size_t i = call_index(l, stream);
+
+    while (l->calls[i] && l->calls[i]->core.stream != stream)
+        i = (i + 1) & (l->cap_calls - 1);
+    return i;
+}
+
 struct as_call *as_link_find_call(const struct as_link *l, uint64_t stream)
 {
-    struct as_call *c;
-
     if (!(stream & 1) || stream >= l->next_stream || !l->cap_calls)
         return NULL;
-    c = l->calls[call_index(l, stream)];
-    return c && c->core.stream == stream ? c : NULL;
+    return l->calls[find_place(l, stream)];
 }
 
 #define CALLS_FIRST 256u
@@ -36,7 +44,7 @@ static void grow_calls(struct as_link *l)
     l->cap_calls = cap;
     for (uint32_t i = 0; i < n; i++) {
         if (old[i])
-            l->calls[call_index(l, old[i]->core.stream)] = old[i];
+            l->calls[find_place(l, old[i]->core.stream)] = old[i];
     }
     free(old);
 }
@@ -45,20 +53,30 @@ void as_link_add_call(struct as_link *l, struct as_call *c)
 {
     c->core.stream = l->next_stream;
     l->next_stream += 2;
-    /* a long-running request may still have this place: grow until the place is free */
-    while (l->calls[call_index(l, c->core.stream)])
+    if (2 * l->n_calls >= l->cap_calls)
         grow_calls(l);
-    l->calls[call_index(l, c->core.stream)] = c;
+    l->calls[find_place(l, c->core.stream)] = c;
     l->n_calls++;
 }
 
 void as_link_remove_call(struct as_link *l, struct as_call *c)
 {
-    size_t i = call_index(l, c->core.stream);
+    size_t mask = l->cap_calls - 1, hole = find_place(l, c->core.stream), i = hole;
 
-    AS_ASSERT(l->calls[i] == c);
-    l->calls[i] = NULL;
+    AS_ASSERT(l->calls[hole] == c);
     l->n_calls--;
+    /* those behind it that its place has displaced move up, so that no walk ends too early */
+    for (i = (i + 1) & mask; l->calls[i]; i = (i + 1) & mask) {
+        size_t home = call_index(l, l->calls[i]->core.stream);
+
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            l->calls[hole] = l->calls[i];
+            hole = i;
+        }
+    }
+    l->calls[hole] = NULL;
+    if (l->caller)
+        as_caller_on_parent_end(l, c->core.stream);
 }
 
 void as_link_discard_answer(struct as_link *l, struct as_call *c)

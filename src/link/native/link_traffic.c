@@ -1,4 +1,5 @@
-/* TRAFFIC frames: what a deployment declares about canary, mirror and fallback.
+/* TRAFFIC and SERVICES frames: what a deployment declares about canary, mirror and fallback, and
+ * the gRPC services of the user that it serves.
  *
  * Each of its workers declares it, and the last declaration counts. The first worker of a
  * deployment is heard when it registers its first model, so that a canary is never the default
@@ -18,19 +19,22 @@ static void apply_traffic(const struct as_link *l)
                                                             .canary = t->canary,
                                                             .mirror = t->mirror,
                                                             .fallback = t->fallback});
+    as_fleet_set_services(l->up.deploy, l->services);
 }
 
 void as_link_on_traffic(struct as_link *l, const struct as_frame *f)
 {
     struct as_frame_traffic t;
     const char *why;
+    struct as_id id;
 
     static_assert(AS_FRAME_SHARE == AS_TRAFFIC_ALL, "specification");
     if (l->state == AS_LINK_HELLO || as_frame_get_traffic(f, &t)) {
         as_link_protocol_error(l, "malformed TRAFFIC, or TRAFFIC before HELLO");
         return;
     }
-    if (t.fallback.n && as_registry_check_deployment(t.fallback, &why)) {
+    if (t.fallback.n &&
+        as_registry_check_deployment(as_id_resolve(&id, AS_STR(AS_ID_DEFAULT), t.fallback), &why)) {
         as_link_protocol_error(l, "TRAFFIC with a fallback that is no valid deployment name");
         return;
     }
@@ -38,6 +42,25 @@ void as_link_on_traffic(struct as_link *l, const struct as_frame *f)
         memcpy(l->fallback, t.fallback.p, t.fallback.n);
     t.fallback.p = l->fallback;
     l->traffic = t;
+    if (as_link_is_up(l))
+        apply_traffic(l);
+}
+
+void as_link_on_services(struct as_link *l, const struct as_frame *f)
+{
+    struct as_service_set *set;
+    const char *why;
+
+    if (l->state == AS_LINK_HELLO || !l->up.process) {
+        as_link_protocol_error(l, "SERVICES before HELLO, or with the join token");
+        return;
+    }
+    if (as_fleet_read_services(f, &set, &why)) {
+        as_link_protocol_error(l, *why ? why : "out of memory");
+        return;
+    }
+    as_service_set_unref(l->services);
+    l->services = set;
     if (as_link_is_up(l))
         apply_traffic(l);
 }

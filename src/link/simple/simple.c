@@ -44,7 +44,8 @@ void as_simple_log_fault(struct as_simple *s, const char *what, struct as_str re
     }
     as_log_event(s->up.fleet->log, AS_LOG_WARN, "worker_fault",
                  "replica=%s deployment=%s reason=%s request=%s unlogged=%u", s->worker,
-                 s->up.deploy->name, as_log_quote(reason, sizeof(reason), as_str_of(what)),
+                 as_id_shown_z(s->up.deploy->name),
+                 as_log_quote(reason, sizeof(reason), as_str_of(what)),
                  as_log_quote(id, sizeof(id), request), s->unlogged_faults);
     s->fault_logged_at = now;
     s->unlogged_faults = 0;
@@ -79,7 +80,7 @@ static void end_simple(struct as_simple *s, const char *reason, as_ns since)
     s->ended = true;
     as_log_event(f->log, s->leaving || f->draining ? AS_LOG_INFO : AS_LOG_WARN, "worker_gone",
                  "replica=%s kind=simple deployment=%s epoch=%llu unanswered=%u reason=\"%s\"",
-                 s->worker, s->up.deploy->name, (unsigned long long)s->epoch,
+                 s->worker, as_id_shown_z(s->up.deploy->name), (unsigned long long)s->epoch,
                  as_replica_unanswered(s->up.replica), reason);
     as_simple_registry_remove(s);
     as_list_remove(&s->up.node);
@@ -122,10 +123,10 @@ static void on_lease_changed(struct as_simple *s, const char *reason)
     }
     if (s->lease.state == AS_LEASE_LOST)
         as_log_event(f->log, AS_LOG_WARN, "worker_lost", "replica=%s deployment=%s reason=\"%s\"",
-                     s->worker, s->up.deploy->name, reason);
+                     s->worker, as_id_shown_z(s->up.deploy->name), reason);
     else
         as_log_event(f->log, AS_LOG_INFO, "worker_back", "replica=%s deployment=%s", s->worker,
-                     s->up.deploy->name);
+                     as_id_shown_z(s->up.deploy->name));
     as_replica_drain(s->up.replica, s->lease.state != AS_LEASE_LIVE, now_of(s));
     as_fleet_update_ready(s->up.deploy);
 }
@@ -388,9 +389,11 @@ static int try_register(struct registration *j)
 {
     struct as_frame_register m = j->o.model;
     const char *text;
+    struct as_id id;
     int err;
 
-    j->d = as_fleet_get_deployment(j->f, as_str_of(j->name));
+    j->d =
+        as_fleet_get_deployment(j->f, as_id_make(&id, AS_STR(AS_ID_DEFAULT), as_str_of(j->name)));
     if (!j->d)
         return fail_join(j->why, j->cap, AS_EFULL,
                          "the server has %u deployments, which is the most",
@@ -469,7 +472,7 @@ static void admit(struct registration *j, struct as_simple *s)
     schedule_lease(s);
     as_log_event(f->log, AS_LOG_INFO, "worker_ready",
                  "replica=%s kind=simple deployment=%s pid=%u slots=%u epoch=%llu", s->worker,
-                 j->d->name, s->pid, s->slots, (unsigned long long)s->epoch);
+                 as_id_shown_z(j->d->name), s->pid, s->slots, (unsigned long long)s->epoch);
     as_replica_grant(s->up.replica, s->slots - s->lent, 0, s->alive_at);
     as_fleet_update_ready(j->d);
     as_fleet_set_registered(j->d);

@@ -23,6 +23,7 @@ struct as_worker_req *as_worker_req_get(struct as_worker *w, struct as_worker_li
         as_list_init(&q->cancelled);
         as_list_init(&q->ready);
         as_list_init(&q->inputs);
+        as_worker_family_init(&q->children);
         as_arena_init(&q->arena, q->first, sizeof(q->first));
     }
     q->link = l;
@@ -39,6 +40,11 @@ struct as_worker_req *as_worker_req_get(struct as_worker *w, struct as_worker_li
     q->partial_input = NULL;
     q->inputs_over = q->is_input = q->orphan = false;
     q->awaits = q->ready_for = 0;
+    q->is_call = q->streams = q->beyond = q->is_http = q->answer_begun = q->call_inputs = false;
+    q->is_websocket = q->ws_accepted = false;
+    q->ws_opcode = q->ws_code = 0;
+    q->http = NULL;
+    q->out = NULL;
     return q;
 }
 
@@ -98,34 +104,43 @@ static bool is_batch_complete(const struct as_worker_link *l, const struct as_wo
     return true;
 }
 
+/* full: only a request beyond the slots can start. */
 static struct as_worker_req *first_waiting(const struct as_worker *w,
-                                           const struct as_worker_link *l)
+                                           const struct as_worker_link *l, bool full)
 {
+    if (full && !l->n_beyond)
+        return NULL;
     AS_LIST_EACH_ENTRY(q, struct as_worker_req, node, &l->waiting) {
         const struct as_worker_served_model *m = &w->models[q->model];
 
-        if (!is_batch_complete(l, q))
-            return NULL; /* bodies come in order: the next read brings it */
-        if (!w->capped || m->running < m->cap)
+        if (q->beyond) {
+            if (q->complete)
+                return q;
+            continue;
+        }
+        /* bodies come in order: the next read brings it */
+        full = full || !is_batch_complete(l, q);
+        if (!full && (!w->capped || m->running < m->cap))
             return q;
+        if (full && !l->n_beyond)
+            return NULL;
     }
     return NULL;
 }
 
-static struct as_worker_req *first_startable(const struct as_worker *w)
+static struct as_worker_req *first_startable(const struct as_worker *w, bool only_beyond)
 {
     struct as_worker_req *q = NULL;
+    bool full = only_beyond || w->n_busy >= w->slots;
 
-    if (w->n_busy >= w->slots)
-        return NULL;
     for (int i = 0; i < 2 && !q; i++)
-        q = first_waiting(w, as_worker_link_at((struct as_worker *)(uintptr_t)w, i));
+        q = first_waiting(w, as_worker_link_at((struct as_worker *)(uintptr_t)w, i), full);
     return q;
 }
 
 bool as_worker_has_startable(const struct as_worker *w)
 {
-    return first_startable(w) != NULL;
+    return first_startable(w, false) != NULL;
 }
 
 /* A started request ends: frees its slot. */
@@ -135,7 +150,7 @@ static void release_slot(struct as_worker *w, struct as_worker_req *q)
     as_list_remove(&q->cancelled);
     as_list_remove(&q->ready);
     w->n_running--;
-    if (as_worker_leave_batch(w, q)) {
+    if (as_worker_leave_batch(w, q) && !q->beyond) {
         w->n_busy--;
         w->models[q->model].running--;
     }
@@ -149,7 +164,7 @@ static void mark_started(struct as_worker *w, struct as_worker_req *q, as_ns now
     w->n_running++;
     q->started_at = now;
     as_page_start(&q->link->page, q->stream, now);
-    if (w->models[q->model].reg.streams_inputs)
+    if (as_worker_takes_inputs(w, q))
         as_worker_stream_start(w, q);
 }
 
@@ -170,7 +185,7 @@ static void refuse_late(struct as_worker *w, struct as_worker_req *q)
 {
     as_list_remove(&q->node);
     q->link->n_waiting--;
-    q->link->n_open--;
+    as_worker_count_closed(q->link, q);
     as_worker_put_error(q->link, q->stream, as_err_grpc(AS_EDEADLINE), 0,
                         "deadline exceeded before the request was started");
     (void)as_worker_leave_batch(w, q);
@@ -185,8 +200,8 @@ static void start_batch(struct as_worker *w, struct as_worker_req *q, as_ns now)
     struct as_list *before = q->node.prev;
     struct as_worker_req *o;
 
-    w->n_busy++;
-    w->models[q->model].running++;
+    w->n_busy += !q->beyond;
+    w->models[q->model].running += !q->beyond;
     w->stat.calls++;
     mark_started(w, q, now);
     while ((o = next_of_batch(w, b, before))) {
@@ -219,6 +234,20 @@ static void read_if_stale(struct as_worker *w, as_ns now)
     }
 }
 
+struct as_worker_req *as_worker_next_beyond(struct as_worker *w)
+{
+    struct as_worker_req *q;
+    as_ns now = as_clock_now();
+
+    pthread_mutex_lock(&w->mu);
+    while ((q = first_startable(w, true)) && q->deadline <= now)
+        refuse_late(w, q);
+    if (q)
+        start_batch(w, q, now);
+    pthread_mutex_unlock(&w->mu);
+    return q;
+}
+
 struct as_worker_req *as_worker_next(struct as_worker *w)
 {
     struct as_worker_req *q;
@@ -231,7 +260,7 @@ struct as_worker_req *as_worker_next(struct as_worker *w)
     if (__builtin_expect(atomic_load_explicit(&w->handover_requested, memory_order_relaxed), 0))
         as_worker_handover_start(w);
     read_if_stale(w, now);
-    while ((q = first_startable(w)) && q->deadline <= now) {
+    while ((q = first_startable(w, false)) && q->deadline <= now) {
         refuse_late(w, q);
     }
     if (!w->event_loop) /* the caller runs handlers between calls of this function */
@@ -263,6 +292,7 @@ void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q, uint32_t
     if (atomic_exchange_explicit(&q->cancel, reason, memory_order_relaxed))
         return;
     as_list_push(&w->cancelled, &q->cancelled);
+    as_worker_cancel_children(w, q, reason);
     if (w->n_awaiting)
         pthread_cond_broadcast(&w->changed);
     if (w->event_loop)
@@ -276,10 +306,11 @@ void as_worker_finish_req(struct as_worker *w, struct as_worker_req *q, as_ns no
 
     q->body = q->head;
     as_worker_stream_stop(w, q);
+    as_worker_leave_children(w, q);
     release_slot(w, q);
     w->runner_seen = w->recent_clock = now;
     if (as_worker_is_awaited(q)) {
-        q->link->n_open--;
+        as_worker_count_closed(q->link, q);
         as_page_finish(&q->link->page, now);
     }
     is_much = q->link->out.bytes > AS_WORKER_PUBLISH_BYTES;
@@ -359,6 +390,8 @@ int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct 
         as_worker_local_call_answer(w, q, msg);
         return 0;
     }
+    if (q->is_call || q->is_http)
+        return AS_EINVALID;
     if (cancel) { /* nobody reads the tensors */
         as_worker_fail(w, q, cancel, AS_STR("cancelled"));
         return 0;

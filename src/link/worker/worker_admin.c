@@ -176,6 +176,8 @@ static bool encode_options(const struct as_worker_options *v, struct as_frame_op
     if (v->max_queued)
         set_option(o, AS_FRAME_OPT_MAX_QUEUED,
                    v->max_queued < 0 ? AS_FRAME_QUEUED_ANY : (uint64_t)v->max_queued);
+    if (v->queued_per_caller)
+        set_option(o, AS_FRAME_OPT_PER_CALLER, 1);
     if (v->idempotent)
         set_option(o, AS_FRAME_OPT_IDEMPOTENT, v->idempotent > 0);
     return true;

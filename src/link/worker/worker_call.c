@@ -1,6 +1,7 @@
 /* Calling a handler with a request, and building its answer. */
 #include "base/utf8.h"
 #include "link/worker/worker_internal.h"
+#include "wire/frame/body.h"
 
 #include <string.h>
 
@@ -19,6 +20,7 @@ struct as_worker_call {
     uint32_t n_tensor_params, cap_tensor_params;
     uint32_t status; /* gRPC status set by the handler; 0: none */
     char text[TEXT_MAX];
+    struct as_blob *answer; /* of a call, laid out; NULL: none so far */
     struct as_arena arena;
     uint8_t first[FIRST_BYTES] __attribute__((aligned(16)));
 };
@@ -83,6 +85,8 @@ static struct as_worker_call *add_call(struct as_worker_executor *h, struct as_w
 static void clear_answer(struct as_worker_call *c)
 {
     c->n_tensors = c->n_params = c->n_tensor_params = 0;
+    as_blob_unref(c->answer);
+    c->answer = NULL;
     as_arena_reset(&c->arena);
 }
 
@@ -328,6 +332,77 @@ int as_worker_call_receive(struct as_worker_call *call)
     return err;
 }
 
+/* --- calls --- */
+
+const struct as_body *as_worker_call_body(const struct as_worker_call *call)
+{
+    return as_worker_req_body(call->q);
+}
+
+bool as_worker_call_streams(const struct as_worker_call *call)
+{
+    return as_worker_req_streams(call->q);
+}
+
+int as_worker_call_answer(struct as_worker_call *call, const struct as_body *body)
+{
+    if (!as_worker_req_body(call->q) || !as_body_is_valid(body, true))
+        return fail_misuse(call, AS_EINVALID, "the handler gave a malformed answer");
+    as_blob_unref(call->answer);
+    call->answer = as_worker_lay_out(body, as_body_len(body));
+    return call->answer ? 0 : fail_misuse(call, AS_ENOMEM, "no memory for an answer");
+}
+
+static int send_part(struct as_worker_call *call, const struct as_body *body,
+                     struct as_blob *laid_out)
+{
+    int err;
+
+    if (!as_worker_call_streams(call))
+        return fail_misuse(call, AS_EINVALID, "the call takes one answer");
+    do {
+        err = as_worker_await_room(call->w, call->q);
+        if (!err)
+            err = as_worker_part_laid_out(call->w, call->q, body, laid_out);
+    } while (err == AS_EAGAIN); /* another thread used the credit */
+    if (err == AS_ETOOBIG)
+        return fail_misuse(call, err, "the answer is larger than the server accepts");
+    return err == AS_EINVALID ? fail_misuse(call, err, "the handler gave a malformed answer") : err;
+}
+
+int as_worker_call_send_body(struct as_worker_call *call, const struct as_body *body)
+{
+    return send_part(call, body, NULL);
+}
+
+int as_worker_call_open(struct as_worker_call *call, const struct as_worker_open *open,
+                        struct as_worker_out **ret_o)
+{
+    struct as_worker_open v;
+
+    if (!as_worker_copy_struct(&v, sizeof(v), open))
+        return AS_EINVALID;
+    v.size = sizeof(v);
+    v.parent = call->q;
+    return as_worker_open(call->w, &v, ret_o);
+}
+
+/* Of a call whose handler returned 0. 0: q is answered. */
+static int answer_call(struct as_worker_call *c, struct as_worker_req *q)
+{
+    int err;
+
+    if (c->answer && as_worker_req_streams(q)) {
+        err = send_part(c, NULL, c->answer);
+        if (err)
+            return err;
+    } else if (c->answer) {
+        return as_worker_answer_laid_out(c->w, q, NULL, c->answer);
+    }
+    as_worker_finish(c->w, q); /* without an answer it fails, if it must have one */
+    return 0;
+}
+
 /* --- the end --- */
 
 static void send_failure(struct as_worker_call *c, uint32_t status, const char *text)
@@ -347,7 +422,13 @@ static void send_answer(struct as_worker_call *c)
     int err;
 
     release_input(c);
-    if (c->w->models[as_worker_req_model(q)].reg.decoupled) {
+    if (q->is_call) {
+        err = answer_call(c, q);
+        if (!err) {
+            c->q = NULL;
+            return;
+        }
+    } else if (c->w->models[as_worker_req_model(q)].reg.decoupled) {
         err = c->n_tensors || c->n_params ? as_worker_call_send(c) : 0;
         if (!err) {
             c->q = NULL;

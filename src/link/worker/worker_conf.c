@@ -48,15 +48,16 @@ static bool is_short(const char *s)
 static void find_defaults(struct as_worker_conf *c, char replica[32])
 {
     const char *link = getenv("ANYSERVE_LINK");
+    bool driver = c->flags & AS_WORKER_DRIVER; /* the variables are those of a worker */
 
-    if (!c->path && link && link[0] && !c->runtime_dir && !c->port) {
+    if (!c->path && link && link[0] && !c->runtime_dir && !c->port && !driver) {
         c->path = link;
         c->token = getenv("ANYSERVE_TOKEN");
     }
-    if (!c->replica)
+    if (!c->replica && !driver)
         c->replica = getenv("ANYSERVE_REPLICA");
     if (!c->replica) {
-        snprintf(replica, 32, "worker-%d", (int)getpid());
+        snprintf(replica, 32, "%s-%d", driver ? "driver" : "worker", (int)getpid());
         c->replica = replica;
     }
     if (!c->peer)
@@ -100,10 +101,15 @@ static void init_worker(struct as_worker *w)
     as_list_init(&w->ready);
     as_list_init(&w->pool);
     as_list_init(&w->asks);
+    as_list_init(&w->outs);
+    as_list_init(&w->unsent);
+    as_list_init(&w->news);
+    as_list_init(&w->out_pool);
     w->newest = w->links;
     AS_WORKER_LINKS(w, l)
     {
         as_list_init(&l->waiting);
+        as_worker_family_init(&l->calls.family);
         as_outq_init(&l->out);
         l->page.fd = -1;
         as_worker_socket_init(&l->socket, w);
@@ -205,6 +211,12 @@ static const char *check_model(const struct as_worker *w, const struct as_worker
         return "a model has no name";
     if (m->max_ongoing > AS_WORKER_SLOTS)
         return "max_ongoing is over 65535";
+    if (as_worker_is_driver(w))
+        return "a driver has no models";
+    if (m->opaque && (m->has_inputs || m->has_outputs || m->max_batch || m->decoupled))
+        return "a model of calls has no signature, no batching, and is not decoupled";
+    if (m->http && (!m->opaque || m->handler))
+        return "a model that takes requests of HTTP is one of calls, and has no handler";
     if (m->streams_inputs && !m->decoupled)
         return "streams_inputs needs decoupled";
     if (m->n_preferred > AS_WORKER_PREFERRED)
@@ -227,6 +239,8 @@ static void fill_register(struct as_worker *w, const struct as_worker_model *m,
         .idempotent = m->idempotent,
         .decoupled = m->decoupled,
         .streams_inputs = m->streams_inputs,
+        .opaque = m->opaque,
+        .http = m->http,
         .has_inputs = m->has_inputs,
         .has_outputs = m->has_outputs,
         .max_queued = w->conf.max_queued,
@@ -279,6 +293,8 @@ int as_worker_registration(struct as_worker *w, uint32_t model, void **ret_p, si
     if (model < w->n_models && as_frame_put_register(&q, &w->models[model].reg) == 0)
         as_outq_peek(&q, &frame);
     as_outq_fini(&q);
+    if (frame.n && w->models[model].reg.opaque && w->services.n)
+        as_buf_add(&frame, w->services.p, w->services.n);
     *ret_p = frame.p;
     *ret_n = frame.n;
     return frame.n ? 0 : AS_EINVALID;

@@ -1,5 +1,6 @@
 /* Connecting, the end of a link, and freeing the worker. */
 #include "io/loop/clock.h"
+#include "io/process/runtime.h"
 #include "link/worker/worker_internal.h"
 
 #include <poll.h>
@@ -27,9 +28,10 @@ static void drop_waiting(struct as_worker *w, struct as_worker_link *l)
         struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
 
         (void)as_worker_leave_batch(w, q);
+        as_worker_stream_stop(w, q);
         as_worker_req_put(w, q);
     }
-    l->n_waiting = l->n_open = l->n_packed = 0;
+    l->n_waiting = l->n_open = l->n_packed = l->n_beyond = 0;
 }
 
 void as_worker_close_link(struct as_worker *w, struct as_worker_link *l, const char *why)
@@ -50,6 +52,7 @@ void as_worker_close_link(struct as_worker *w, struct as_worker_link *l, const c
     }
     as_worker_rx_reset(w, l);
     as_outq_fini(&l->out);
+    as_worker_fail_calls(w, l);
     AS_LIST_EACH_ENTRY(q, struct as_worker_req, node, &w->running) {
         if (q->link == l && as_worker_is_awaited(q))
             as_worker_req_cancel(w, q, 1);
@@ -68,7 +71,8 @@ static int find_server(struct as_worker *w)
 
     if (w->conf.path)
         return 0;
-    err = as_worker_locate(w->conf.runtime_dir, w->conf.port, w->located.path, w->located.token);
+    err = as_worker_locate_as(as_worker_is_driver(w) ? AS_RUNTIME_DRIVER : AS_RUNTIME_TOKEN,
+                              w->conf.runtime_dir, w->conf.port, w->located.path, w->located.token);
     if (!err)
         return 0;
     snprintf(w->error, sizeof(w->error), "cannot find a server%s%s: %s",
@@ -88,12 +92,15 @@ static int send_with_page(struct as_worker_link *l)
     return err || l->out.bytes == had ? AS_EUNAVAILABLE : 0;
 }
 
+#define COMMON_CAPS (AS_CAP_CANCEL | AS_CAP_MOVE | AS_CAP_CALLS)
+#define WORKER_CAPS (COMMON_CAPS | AS_CAP_RECALL | AS_CAP_PAGE | AS_CAP_TENSOR_PARAMS)
+#define DRIVER_CAPS (COMMON_CAPS | AS_CAP_DRIVER)
+
 static int send_hello(struct as_worker *w, struct as_worker_link *l)
 {
     struct as_frame_hello h = {.lo = AS_FRAME_VERSION,
                                .hi = AS_FRAME_VERSION,
-                               .capabilities = AS_CAP_RECALL | AS_CAP_CANCEL | AS_CAP_PAGE |
-                                               AS_CAP_MOVE | AS_CAP_TENSOR_PARAMS,
+                               .capabilities = as_worker_is_driver(w) ? DRIVER_CAPS : WORKER_CAPS,
                                .epoch = w->epoch,
                                .max_message = w->conf.max_message,
                                .pid = (uint32_t)getpid(),
@@ -105,6 +112,7 @@ static int send_hello(struct as_worker *w, struct as_worker_link *l)
     as_frame_put_hello(&l->out, &h);
     as_worker_send_options(w, l);
     as_worker_send_traffic(w, l);
+    as_worker_send_services(w, l);
     for (uint32_t i = 0; i < w->n_models; i++) {
         l->registered[i] = false;
         if (as_frame_put_register(&l->out, &w->models[i].reg)) {
@@ -121,8 +129,11 @@ static int send_hello(struct as_worker *w, struct as_worker_link *l)
 void as_worker_go_live(struct as_worker *w, struct as_worker_link *l)
 {
     l->max_granted = 0;
-    as_worker_grant_slots(w, l);
+    if (!as_worker_is_driver(w))
+        as_worker_grant_slots(w, l);
     l->state = AS_WORKER_LIVE;
+    as_worker_send_targets(w, l);
+    as_worker_send_calls(w, l);
     as_worker_send(w);
     w->recent_clock = 0;
     w->runner_seen = as_clock_now();
@@ -139,7 +150,7 @@ static int read_greeting(struct as_worker *w)
         return l->refusal;
     if (l->state != AS_WORKER_GREETING)
         return AS_EUNAVAILABLE;
-    if (l->greeted && l->n_registered == w->n_models) {
+    if (as_worker_is_greeted(w, l)) {
         as_worker_go_live(w, w->newest);
         return as_transport_is_open(l->transport) ? 0 : AS_EUNAVAILABLE;
     }
@@ -170,7 +181,7 @@ int as_worker_open_link(struct as_worker *w, struct as_worker_link *l)
         l->registered = as_xalloc(w->n_models * sizeof(*l->registered));
     }
     as_page_close(&l->page);
-    err = as_page_open(&l->page);
+    err = as_worker_is_driver(w) ? 0 : as_page_open(&l->page);
     if (err)
         as_worker_set_error(w, AS_STR("cannot make the status page (memfd)"));
     if (!err)
@@ -188,6 +199,7 @@ int as_worker_connect_begin(struct as_worker *w)
 
     pthread_mutex_lock(&w->mu);
     AS_WORKER_LINKS(w, l) as_worker_close_link(w, l, "connecting anew");
+    as_worker_expire_calls(w);
     w->error[0] = 0;
     w->models_fixed = true;
     w->runner = pthread_self();
@@ -261,7 +273,7 @@ void as_worker_drain(struct as_worker *w)
     {
         if (l->is_second)
             as_worker_close_link(w, l, "the worker ends");
-        if (l->state != AS_WORKER_LIVE || w->draining)
+        if (l->state != AS_WORKER_LIVE || w->draining || as_worker_is_driver(w))
             continue;
         as_frame_put_text(&l->out, AS_FRAME_DRAIN, (struct as_str){0});
         as_frame_put_ping(&l->out, AS_FRAME_PING, 1);
@@ -269,6 +281,8 @@ void as_worker_drain(struct as_worker *w)
     }
     as_worker_send(w);
     w->draining = true;
+    if (!as_worker_connected(w))
+        as_worker_fail_unsent(w, "this worker ends");
     as_worker_wake(w);
     pthread_mutex_unlock(&w->mu);
 }
@@ -278,6 +292,7 @@ void as_worker_drain(struct as_worker *w)
 void as_worker_destroy(struct as_worker *w)
 {
     as_worker_forked(w);
+    as_worker_reports_free(w);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->mu);
     as_arena_fini(&w->arena);
@@ -287,6 +302,7 @@ void as_worker_destroy(struct as_worker *w)
         free(l->registered);
     }
     free(w->models);
+    as_buf_fini(&w->services);
     free(w);
 }
 
@@ -325,6 +341,8 @@ void as_worker_free(struct as_worker *w)
     }
     as_worker_send(w);
     AS_WORKER_LINKS(w, l) as_worker_close_link(w, l, "freed");
+    as_worker_fail_unsent(w, "this worker ends");
+    as_worker_free_outs(w);
     AS_LIST_EACH(n, &w->pool)
     {
         free(AS_LIST_ENTRY(n, struct as_worker_req, node));

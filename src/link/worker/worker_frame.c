@@ -1,6 +1,7 @@
 /* Handling the frames of the dispatcher. If it breaks the protocol the link ends. */
 #include "io/loop/clock.h"
 #include "link/worker/worker_internal.h"
+#include "wire/frame/frame_http.h"
 
 #include <string.h>
 
@@ -8,8 +9,9 @@ static void drop_request(struct as_worker *w, struct as_worker_link *l, struct a
 {
     as_list_remove(&q->node);
     l->n_waiting--;
-    l->n_open--;
+    as_worker_count_closed(l, q);
     (void)as_worker_leave_batch(w, q);
+    as_worker_stream_stop(w, q);
     as_worker_req_put(w, q);
 }
 
@@ -27,6 +29,7 @@ static void on_hello(struct as_worker *w, struct as_worker_link *l, const struct
     w->epoch = h.epoch;
     l->peer_max = h.max_message;
     l->tensor_params = h.capabilities & AS_CAP_TENSOR_PARAMS;
+    l->calls.known = h.capabilities & AS_CAP_CALLS;
     l->greeted = true;
 }
 
@@ -87,60 +90,116 @@ static bool find_model(const struct as_worker *w, struct as_worker_link *l, uint
 }
 
 /* Copies the body out of the receive buffer, since too many buffers are referred to. */
-static void copy_body(struct as_worker_req *q, const struct as_frame_msg *m)
+static void copy_body(struct as_worker_req *q, const uint8_t *body)
 {
-    struct as_blob *b = as_blob_new((size_t)m->body_len);
+    struct as_blob *b = as_blob_new((size_t)q->body_len);
 
     if (!b)
         return;
-    memcpy(b->data, m->body, (size_t)m->body_len);
+    memcpy(b->data, body, (size_t)q->body_len);
     for (uint32_t i = 0; i < q->msg.n_tensors; i++) {
         struct as_tensor *t = (struct as_tensor *)(uintptr_t)&q->msg.tensors[i];
 
         if (t->nbytes)
-            t->data = b->data + (t->data - m->body);
+            t->data = b->data + (t->data - body);
     }
+    q->call_bytes = b->data;
     q->body = b;
 }
 
-static int start_body(struct as_worker *w, struct as_worker_req *q, const struct as_frame_msg *m)
+/* body: NULL: it follows. */
+static int start_body(struct as_worker *w, struct as_worker_req *q, const uint8_t *body,
+                      uint64_t len)
 {
-    q->body_len = m->body_len;
-    if (m->body || !m->body_len) {
+    q->body_len = len;
+    q->call_bytes = body;
+    if (body || !len) {
         q->body = q->head;
         q->complete = true;
-        if (q->link->rx.pinned && m->body_len)
-            copy_body(q, m);
+        if (q->link->rx.pinned && len)
+            copy_body(q, body);
         return 0;
     }
-    if (m->body_len > w->conf.max_message)
+    if (len > w->conf.max_message)
         return AS_EPROTO;
-    q->body = as_blob_new((size_t)m->body_len);
+    q->body = as_blob_new((size_t)len);
     if (!q->body)
         return AS_ENOMEM;
-    as_frame_msg_set_body(m, &q->msg, q->body->data);
+    q->call_bytes = q->body->data;
     return 0;
+}
+
+/* The head of a call, or of an answer to one. The body of a call is checked when it is complete. */
+static int decode_call(struct as_worker *w, struct as_worker_req *q, const struct as_frame *f,
+                       const char **ret_why)
+{
+    struct as_frame_call c;
+    int err = as_frame_get_call(f, &q->arena, &c, ret_why);
+
+    if (err)
+        return err;
+    q->is_call = true;
+    q->msg = (struct as_msg){.id = c.id, .meta = c.meta, .n_meta = c.n_meta};
+    q->cost = c.cost;
+    if (f->type == AS_FRAME_OPEN) {
+        q->deadline = c.timeout ? as_clock_now() + c.timeout : AS_NEVER;
+        q->streams = c.flags & AS_CALL_F_STREAM;
+        q->beyond = c.flags & AS_CALL_F_BEYOND;
+        q->call_inputs = c.flags & AS_CALL_F_INPUTS;
+        *ret_why = "the dispatcher sent a call for a model that takes none";
+        if (!find_model(w, q->link, c.target, &q->model) || !w->models[q->model].reg.opaque)
+            return AS_EPROTO;
+    }
+    *ret_why = "the dispatcher sent a body that is larger than max_message";
+    err = start_body(w, q, c.body, c.body_len);
+    return err || !q->complete || f->type != AS_FRAME_OPEN ? err
+                                                           : as_worker_view_body(q, false, ret_why);
+}
+
+static int decode_http(struct as_worker *w, struct as_worker_req *q, const struct as_frame *f,
+                       const char **ret_why)
+{
+    struct as_frame_http_open o;
+    int err = as_worker_decode_http(q, f, &o, ret_why);
+
+    if (err)
+        return err;
+    *ret_why = "the dispatcher sent a request of HTTP for a model that takes none";
+    if (!find_model(w, q->link, o.target, &q->model) || !w->models[q->model].reg.http)
+        return AS_EPROTO;
+    err = start_body(w, q, o.body, o.body_len);
+    as_worker_http_set_body(q);
+    return err;
 }
 
 int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct as_frame *f,
                      struct as_blob *buf, const char **ret_why)
 {
     struct as_frame_msg m;
-    int err = as_frame_get_msg(f, &q->arena, &m, &q->msg, ret_why);
+    int err;
 
+    q->head = as_blob_ref(buf);
+    if (as_frame_kind_of(f) == AS_FRAME_CALL)
+        return decode_call(w, q, f, ret_why);
+    if (as_frame_kind_of(f) == AS_FRAME_HTTP && f->type == AS_FRAME_OPEN)
+        return decode_http(w, q, f, ret_why);
+    err = as_frame_get_msg(f, &q->arena, &m, &q->msg, ret_why);
     if (err)
         return err;
-    q->head = as_blob_ref(buf);
     q->tensor_params = m.tensor_params;
     q->cost = m.table.n + m.body_len;
     if (f->type == AS_FRAME_OPEN) {
         q->deadline = m.timeout ? as_clock_now() + m.timeout : AS_NEVER;
         *ret_why = "the dispatcher sent OPEN for an unknown model";
-        if (m.kind != AS_FRAME_TENSOR || !find_model(w, q->link, m.target, &q->model))
+        if (m.kind != AS_FRAME_TENSOR || !find_model(w, q->link, m.target, &q->model) ||
+            w->models[q->model].reg.opaque)
             return AS_EPROTO;
     }
     *ret_why = "the dispatcher sent a body that is larger than max_message";
-    return start_body(w, q, &m);
+    err = start_body(w, q, m.body, m.body_len);
+    if (!err && !q->complete)
+        as_frame_msg_set_body(&m, &q->msg, q->body->data);
+    return err;
 }
 
 /* The next OPENs form a batch; their model is known when the first of them comes. */
@@ -189,8 +248,13 @@ static const char *check_member(const struct as_worker *w, const struct as_worke
         as_list_empty(&l->waiting) ? NULL
                                    : AS_LIST_ENTRY(l->waiting.prev, struct as_worker_req, node);
 
+    if (!q->beyond && !(b && b->n_open) &&
+        l->n_open - l->n_packed - l->n_beyond >= (uint64_t)l->max_granted + w->conf.max_prefetch)
+        return "the dispatcher sent OPEN beyond the granted slots";
     if (!b)
         return NULL;
+    if (q->is_call || q->is_http)
+        return "the dispatcher sent a batch of calls";
     if (b->n_expected + b->n_open > w->models[q->model].reg.batching.max_size)
         return "the dispatcher sent a batch that is too large";
     if (before && before->batch == b && before->model != q->model)
@@ -198,12 +262,9 @@ static const char *check_member(const struct as_worker *w, const struct as_worke
     return NULL;
 }
 
-static bool in_order(const struct as_worker *w, const struct as_worker_link *l, uint64_t stream)
+static bool in_order(const struct as_worker_link *l, uint64_t stream)
 {
-    if (!(stream & 1) || stream <= l->top_stream || (l->batch && stream != l->batch_next))
-        return false;
-    return (l->batch && l->batch->n_open) ||
-           l->n_open - l->n_packed < (uint64_t)l->max_granted + w->conf.max_prefetch;
+    return (stream & 1) && stream > l->top_stream && (!l->batch || stream == l->batch_next);
 }
 
 static void on_open(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
@@ -213,9 +274,8 @@ static void on_open(struct as_worker *w, struct as_worker_link *l, const struct 
     const char *why = NULL;
     int err;
 
-    if (!in_order(w, l, f->stream)) {
-        as_worker_close_link(w, l,
-                             "the dispatcher sent OPEN out of order or beyond the granted slots");
+    if (!in_order(l, f->stream)) {
+        as_worker_close_link(w, l, "the dispatcher sent OPEN out of order");
         return;
     }
     l->top_stream = f->stream;
@@ -230,6 +290,7 @@ static void on_open(struct as_worker *w, struct as_worker_link *l, const struct 
         as_list_push(&l->waiting, &q->node);
         l->n_waiting++;
         l->n_open++;
+        l->n_beyond += q->beyond;
         return;
     }
     if (q)
@@ -246,15 +307,21 @@ static void on_open(struct as_worker *w, struct as_worker_link *l, const struct 
 bool as_worker_begin_body(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
                           struct as_worker_req **ret_q)
 {
-    struct as_worker_req *q = as_worker_find_in(&l->waiting, f->stream);
     bool last = f->flags & AS_FRAME_F_END, streams;
+    struct as_worker_req *q, *open;
 
+    if (!(f->stream & 1))
+        return as_worker_begin_answer(w, l, f, ret_q);
+    q = as_worker_find_in(&l->waiting, f->stream);
+    open = q ? q : as_worker_find_started(w, l, f->stream);
+    if (open && open->is_http)
+        return as_worker_http_begin_data(w, open, f, ret_q);
     if (!q)
         q = as_worker_find_partial_input(w, l, f->stream);
     if (!q && f->stream <= l->top_stream)
         return false; /* its stream was cancelled, returned or refused meanwhile */
-    streams =
-        q && w->models[q->model].reg.streams_inputs; /* there END means the end of all messages */
+    /* there END means the end of all messages */
+    streams = q && (q->is_input || as_worker_takes_inputs(w, q));
     if (!q || q->complete || f->n > q->body_len - q->body_received ||
         last > (q->body_received + f->n == q->body_len) ||
         (!streams && last != (q->body_received + f->n == q->body_len))) {
@@ -267,10 +334,16 @@ bool as_worker_begin_body(struct as_worker *w, struct as_worker_link *l, const s
 
 void as_worker_on_body_bytes(struct as_worker *w, struct as_worker_req *q, size_t n)
 {
+    const char *why;
+
     q->body_received += n;
     q->complete = q->body_received == q->body_len;
-    if (q->is_input)
+    if (q->out)
+        as_worker_on_answer_bytes(w, q);
+    else if (q->is_input)
         as_worker_on_input_bytes(w, q);
+    else if (q->complete && q->is_call && as_worker_view_body(q, false, &why))
+        as_worker_close_link(w, q->link, why);
 }
 
 static void on_recall(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
@@ -341,6 +414,23 @@ static void on_drain(struct as_worker *w, struct as_worker_link *l AS_UNUSED,
     w->draining = true;
 }
 
+/* Of streams: the end of inputs, or of the answer to a call; room for an answer, or for calls. */
+static void on_end(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
+{
+    if (f->stream & 1)
+        as_worker_on_input_end(w, l, f);
+    else
+        as_worker_on_answer_end(w, l, f);
+}
+
+static void on_credit(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
+{
+    if (f->stream)
+        as_worker_on_credit(w, l, f);
+    else
+        as_worker_on_call_credit(w, l, f);
+}
+
 static void on_move(struct as_worker *w, struct as_worker_link *l AS_UNUSED,
                     const struct as_frame *f AS_UNUSED)
 {
@@ -355,11 +445,12 @@ void as_worker_on_frame(struct as_worker *w, struct as_worker_link *l, const str
                                     const struct as_frame *) = {
         [AS_FRAME_HELLO] = on_hello,
         [AS_FRAME_REGISTERED] = on_registered,
-        [AS_FRAME_END] = as_worker_on_input_end,
+        [AS_FRAME_END] = on_end,
+        [AS_FRAME_ERROR] = as_worker_on_answer_error,
         [AS_FRAME_RECALL] = on_recall,
         [AS_FRAME_BATCH] = on_batch,
         [AS_FRAME_CANCEL] = on_cancel,
-        [AS_FRAME_CREDIT] = as_worker_on_credit,
+        [AS_FRAME_CREDIT] = on_credit,
         [AS_FRAME_CONTROL] = as_worker_on_control,
         [AS_FRAME_PING] = on_ping,
         [AS_FRAME_PONG] = on_ping,
@@ -372,6 +463,8 @@ void as_worker_on_frame(struct as_worker *w, struct as_worker_link *l, const str
 
     if (f->type == AS_FRAME_OPEN && taken)
         on_open(w, l, f, buf);
+    else if (f->type == AS_FRAME_DATA && f->stream && !(f->stream & 1))
+        as_worker_on_answer(w, l, f, buf);
     else if (f->type == AS_FRAME_DATA)
         as_worker_on_input(w, l, f, buf);
     else if (f->type < AS_COUNT(handlers) && handlers[f->type] && taken)

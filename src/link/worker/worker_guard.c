@@ -80,14 +80,15 @@ static bool is_flushed(const struct as_worker_link *l)
 /* The result of as_worker_wait and as_worker_poll. AS_EAGAIN: nothing to do. */
 static int runner_status(struct as_worker *w)
 {
-    bool held = as_worker_waiting(w) || w->n_running;
+    bool held = as_worker_waiting(w) || w->n_running || w->n_calls;
 
     if (w->draining && !held && is_flushed(&w->links[0]) && is_flushed(&w->links[1]))
         return AS_ECANCELLED;
     if (w->link_lost && !(w->draining && held))
         return AS_EOF;
     if (as_worker_has_startable(w) || atomic_load_explicit(&w->n_asks, memory_order_relaxed) ||
-        atomic_load_explicit(&w->handover_requested, memory_order_relaxed))
+        atomic_load_explicit(&w->handover_requested, memory_order_relaxed) ||
+        (w->takes_news && atomic_load_explicit(&w->n_news, memory_order_relaxed)))
         return 0;
     return AS_EAGAIN;
 }
@@ -113,20 +114,25 @@ static void fill_pollfds(const struct as_worker *w, struct pollfd p[2], bool roo
     }
 }
 
-void as_worker_sleep(struct as_worker *w)
+bool as_worker_sleep(struct as_worker *w, as_ns until)
 {
     struct pollfd p[3] = {{.fd = w->wake_fd, .events = POLLIN}};
+    as_ns now = until == AS_NEVER ? 0 : as_clock_now();
+    as_ns left = until > now ? until - now : 0;
+    struct timespec t = {.tv_sec = (time_t)(left / AS_SEC), .tv_nsec = (long)(left % AS_SEC)};
+    int n;
 
     fill_pollfds(w, p + 1, true);
     w->parked = true;
     pthread_mutex_unlock(&w->mu);
-    (void)poll(p, 3, -1);
+    n = ppoll(p, 3, until == AS_NEVER ? NULL : &t, NULL);
     pthread_mutex_lock(&w->mu);
     w->parked = false;
     w->stat.waits++;
     w->stat.wakes++;
-    if (p[0].revents)
+    if (n > 0 && p[0].revents)
         clear_wake(w);
+    return n < 0;
 }
 
 static bool is_drained(const struct as_worker_link *l)
@@ -134,11 +140,20 @@ static bool is_drained(const struct as_worker_link *l)
     return !as_transport_is_open(l->transport) || (l->rx.drained && !l->n_waiting);
 }
 
+/* A driver has no requests, so it does not call as_worker_next, which does this for others. */
+static void move_driver(struct as_worker *w)
+{
+    if (as_worker_is_driver(w) &&
+        atomic_load_explicit(&w->handover_requested, memory_order_relaxed))
+        as_worker_handover_start(w);
+}
+
 int as_worker_wait(struct as_worker *w)
 {
     int r;
 
     pthread_mutex_lock(&w->mu);
+    move_driver(w);
     w->recent_clock = 0;
     as_worker_set_held(w, 0);
     if (is_drained(&w->links[0]) && is_drained(&w->links[1]))
@@ -147,7 +162,7 @@ int as_worker_wait(struct as_worker *w)
         as_worker_read_and_send(w);
     r = runner_status(w);
     if (r == AS_EAGAIN) {
-        as_worker_sleep(w);
+        (void)as_worker_sleep(w, AS_NEVER);
         as_worker_read_and_send(w);
         r = runner_status(w);
         if (r == AS_EAGAIN)
@@ -175,6 +190,7 @@ int as_worker_poll(struct as_worker *w)
     w->runner_seen = as_clock_now();
     if (atomic_load(&w->woken))
         clear_wake(w);
+    move_driver(w);
     as_worker_read_and_send(w);
     r = runner_status(w);
     pthread_mutex_unlock(&w->mu);

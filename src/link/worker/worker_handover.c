@@ -36,6 +36,23 @@ void as_worker_handover_start(struct as_worker *w)
     w->newest = former;
 }
 
+bool as_worker_is_greeted(const struct as_worker *w, const struct as_worker_link *l)
+{
+    return l->greeted && l->n_registered == w->n_models &&
+           (!as_worker_is_driver(w) || l->calls.granted);
+}
+
+/* Further calls go over the new link: the former dispatcher may end when it has answered. */
+static void leave_former(struct as_worker *w, const struct as_worker_link *l)
+{
+    AS_WORKER_LINKS(w, former)
+    {
+        if (former != l && former->state == AS_WORKER_LIVE)
+            as_frame_put_text(&former->out, AS_FRAME_DRAIN, (struct as_str){0});
+    }
+    as_worker_send(w);
+}
+
 void as_worker_handover_step(struct as_worker *w, struct as_worker_link *l)
 {
     if (!l->is_second || l->state != AS_WORKER_GREETING)
@@ -44,8 +61,10 @@ void as_worker_handover_step(struct as_worker *w, struct as_worker_link *l)
         as_worker_close_link(w, l, "the other dispatcher refused a model");
         return;
     }
-    if (l->greeted && l->n_registered == w->n_models) {
+    if (as_worker_is_greeted(w, l)) {
         l->is_second = false;
         as_worker_go_live(w, l);
+        if (as_worker_is_driver(w))
+            leave_former(w, l);
     }
 }

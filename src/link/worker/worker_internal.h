@@ -20,6 +20,14 @@
  *   worker_admin.c       CONTROL (health checks, reconfiguration) and OPTIONS
  *   worker_traffic.c     TRAFFIC: canary, mirror and fallback of the deployment
  *   worker_local_call.c  requests that the program itself makes, without a server
+ *   worker_http.c        requests of HTTP: heads, bodies, answers
+ *   worker_ws.c          websockets: messages in both directions
+ *   worker_body.c        requests that are calls: their bodies, and answers to them
+ *   worker_out.c         calls that the program opens: sending them; worker_out.h is their header
+ *   worker_out_pool.c    their memory, and finding them by stream
+ *   worker_out_read.c    their answers: reading, waiting, news
+ *   worker_out_frame.c   frames of their streams
+ *   worker_report.c      TARGET and REPORT
  */
 #ifndef AS_LINK_WORKER_INTERNAL_H
 #define AS_LINK_WORKER_INTERNAL_H
@@ -30,6 +38,7 @@
 #include "base/memory/pages.h"
 #include "link/page.h"
 #include "link/transport/transport.h"
+#include "link/worker/worker_out.h"
 #include "wire/frame/frame_reader.h"
 
 #include <anyserve/worker.h>
@@ -90,12 +99,28 @@ struct as_worker_req {
     struct as_list inputs;               /* complete ones */
     struct as_worker_req *partial_input; /* one whose body is being received */
     bool inputs_over;
-    bool is_input;        /* it is an input, not a request */
-    bool orphan;          /* an input whose request ended while its body was being received */
-    uint64_t cost;        /* of an input: how much credit it used */
-    struct as_list ready; /* in as_worker.ready */
-    unsigned awaits;      /* enum as_worker_want: what the event loop waits for … */
-    unsigned ready_for;   /* … and what has become available */
+    bool is_input; /* it is an input, not a request */
+    bool orphan;   /* an input whose request ended while its body was being received */
+    uint64_t cost; /* of an input: how much credit it used */
+    /* --- requests of HTTP: their inputs are the parts of the body; messages are not counted --- */
+    bool is_http;
+    bool is_websocket;           /* it opens a websocket … */
+    bool ws_accepted;            /* … which was accepted */
+    uint32_t ws_opcode, ws_code; /* of an input that is a message of one; 0: it is none */
+    bool answer_begun;           /* the head of the answer was sent */
+    struct as_worker_http *http; /* the head; NULL: it was dropped */
+    /* --- calls --- */
+    bool is_call;                     /* its body is call_body, and it has no tensors */
+    bool streams;                     /* the caller takes any number of messages */
+    bool beyond;                      /* it takes no slot */
+    bool call_inputs;                 /* further messages follow */
+    struct as_body call_body;         /* once it is complete … */
+    const uint8_t *call_bytes;        /* … from here */
+    struct as_worker_out *out;        /* it is a message of this call; NULL: it is not */
+    struct as_worker_family children; /* the calls that its handler has opened */
+    struct as_list ready;             /* in as_worker.ready */
+    unsigned awaits;                  /* enum as_worker_want: what the event loop waits for … */
+    unsigned ready_for;               /* … and what has become available */
     struct as_arena arena;
     uint8_t first[AS_WORKER_ARENA] __attribute__((aligned(16)));
 };
@@ -147,11 +172,13 @@ struct as_worker_link {
     struct as_list waiting; /* requests that are not started, in stream order */
     uint32_t n_waiting;
     uint32_t n_open;               /* requests that are not ended */
-    uint32_t n_packed;             /* of these, how many take no slot, being in a batch */
+    uint32_t n_packed;             /* of these, how many take no slot, being in a batch … */
+    uint32_t n_beyond;             /* … or beyond the slots */
     struct as_worker_batch *batch; /* the one whose OPENs are coming, or NULL */
     uint64_t batch_next;           /* stream of the next of these */
     uint64_t top_stream;           /* highest stream so far */
     uint32_t last_target;          /* index of the model of the last OPEN */
+    struct as_worker_callers calls;
 };
 
 struct as_worker {
@@ -171,6 +198,7 @@ struct as_worker {
     struct as_frame_options options; /* sent to the server */
     struct as_frame_traffic traffic; /* sent to the server … */
     char fallback[AS_FRAME_NAME];    /* … and its text */
+    struct as_buf services;          /* the frame SERVICES; empty: none */
     struct as_list asks;             /* CONTROLs that wait for the runner */
     atomic_uint n_asks;              /* how many as_worker_next_ask may take: 0 or n_queued_asks */
     uint32_t n_queued_asks;          /* in `asks` */
@@ -196,6 +224,26 @@ struct as_worker {
     struct as_list pool;
     uint32_t n_running, n_pool;
     uint32_t n_busy; /* slots in use, on both links; a batch uses one */
+
+    /* --- calls that the program opens (worker_out.h) --- */
+    struct as_list outs;   /* all that are not in the pool */
+    struct as_list unsent; /* without a parent, in the order in which they were opened */
+    struct as_list news;   /* for as_worker_next_news … */
+    atomic_uint n_news;    /* … and how many */
+    bool takes_news;       /* as_worker_next_news was called */
+    uint32_t n_calls;      /* that wait to be sent, or are open and not cancelled */
+    struct as_list out_pool;
+    uint32_t n_out_pool;
+    struct as_frame_target *targets; /* by number */
+    uint32_t n_targets, cap_targets;
+    struct {
+        struct as_blob *text; /* NULL: there is no report of this kind */
+        size_t n;
+    } reports[AS_WORKER_REPORT_END];
+    /* as_worker_run with one thread: executes a request beyond the slots, if there is one, while
+     * the runner waits for a call. Without the lock; false: there was none. */
+    bool (*run_nested)(struct as_worker *w, void *ctx);
+    void *nested_ctx;
 
     /* --- who serves the socket (worker_guard.c) --- */
     pthread_t runner;
@@ -242,6 +290,16 @@ static inline uint32_t as_worker_waiting(const struct as_worker *w)
 {
     return w->links[0].n_waiting + w->links[1].n_waiting;
 }
+static inline bool as_worker_is_driver(const struct as_worker *w)
+{
+    return w->conf.flags & AS_WORKER_DRIVER;
+}
+/* The link has one open request less. */
+static inline void as_worker_count_closed(struct as_worker_link *l, const struct as_worker_req *q)
+{
+    l->n_open--;
+    l->n_beyond -= q->beyond;
+}
 static inline bool as_worker_has_out(const struct as_worker *w)
 {
     return w->links[0].out.bytes || w->links[1].out.bytes;
@@ -258,6 +316,12 @@ static inline bool as_worker_blob_unshared(const struct as_blob *b)
 /* Copies a public struct, whose first member is its size, and sets members that an older header
  * lacks to 0. False: the size is wrong, or it sets members that this library does not know. */
 bool as_worker_copy_struct(void *to, size_t known, const void *from);
+
+/* --- worker_locate.c --- */
+
+/* As as_worker_locate, with the token in that file. */
+int as_worker_locate_as(const char *token_name, const char *runtime_dir, uint32_t port,
+                        char ret_path[AS_WORKER_PATH], char ret_token[AS_WORKER_TOKEN]);
 
 /* --- worker_call.c --- */
 
@@ -278,6 +342,8 @@ void as_worker_req_put(struct as_worker *w, struct as_worker_req *q); /* it is i
 /* Removes the request from its batch. True: its slot is free, since it was the last or in none. */
 bool as_worker_leave_batch(struct as_worker *w, struct as_worker_req *q);
 bool as_worker_has_startable(const struct as_worker *w);
+/* As as_worker_next, but only requests beyond the slots. Without the lock. */
+struct as_worker_req *as_worker_next_beyond(struct as_worker *w);
 /* Marks a running request as cancelled. */
 void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q, uint32_t reason);
 /* The answer of q is in the output queue: frees q, and sends or schedules the output. Releases the
@@ -339,6 +405,8 @@ int as_worker_socket_open(struct as_worker_socket *s, const char *path);
 
 /* After MOVE, in the runner's thread: opens the second link. */
 void as_worker_handover_start(struct as_worker *w);
+/* Whether everything has come that the server sends before a link is used. */
+bool as_worker_is_greeted(const struct as_worker *w, const struct as_worker_link *l);
 /* The second link was read: completes its greeting if that is possible. */
 void as_worker_handover_step(struct as_worker *w, struct as_worker_link *l);
 
@@ -364,16 +432,34 @@ void as_worker_on_body_bytes(struct as_worker *w, struct as_worker_req *q, size_
 /* Decodes the head of a message. 0, AS_ENOMEM, or AS_EPROTO with a reason. */
 int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct as_frame *f,
                      struct as_blob *buf, const char **ret_why);
+/* The body of a call is complete: checks it, and sets call_body. 0, AS_ENOMEM, or AS_EPROTO with a
+ * reason. */
+int as_worker_view_body(struct as_worker_req *q, bool answer, const char **ret_why);
 
 /* --- worker_stream.c --- */
 
 /* The request of that stream in a list; or NULL. */
 struct as_worker_req *as_worker_find_in(const struct as_list *head, uint64_t stream);
+/* An input of q is complete. */
+void as_worker_deliver_input(struct as_worker *w, struct as_worker_req *q,
+                             struct as_worker_req *in);
 /* The request of that link and stream that was started and is not answered; or NULL. */
 struct as_worker_req *as_worker_find_started(const struct as_worker *w,
                                              const struct as_worker_link *l, uint64_t stream);
+/* The same of one that was started or waits. */
+struct as_worker_req *as_worker_find_open(const struct as_worker *w, const struct as_worker_link *l,
+                                          uint64_t stream);
+/* Whether further messages of the request come after its first one. */
+static inline bool as_worker_takes_inputs(const struct as_worker *w, const struct as_worker_req *q)
+{
+    return q->is_call ? q->call_inputs : w->models[q->model].reg.streams_inputs;
+}
 void as_worker_stream_start(struct as_worker *w, struct as_worker_req *q); /* grants input credit */
 void as_worker_stream_stop(struct as_worker *w, struct as_worker_req *q);  /* frees its inputs */
+/* Whether a part may be sent: 0, AS_ECANCELLED, or AS_EAGAIN without credit. */
+int as_worker_may_send(const struct as_worker_req *q);
+/* A part of q was put into the output queue: sends it, or schedules that. */
+void as_worker_sent_part(struct as_worker *w, struct as_worker_req *q);
 /* what: enum as_worker_want that has become available for q. Wakes threads that wait for it.
  * Returns what an event loop waits for, which the caller must notify of it. */
 unsigned as_worker_wake_handler(struct as_worker *w, struct as_worker_req *q, unsigned what);
@@ -408,15 +494,50 @@ void as_worker_local_call_end(struct as_worker *w, struct as_worker_req *q, uint
                               struct as_str why);
 void as_worker_local_call_input_taken(struct as_worker_req *q); /* its handler received an input */
 
+/* --- worker_body.c: without the lock --- */
+
+struct as_blob *as_worker_lay_out(const struct as_body *body, uint64_t len); /* NULL: no memory */
+/* As as_worker_answer_body and as_worker_part_body; `laid_out` is NULL, or holds the body. */
+int as_worker_answer_laid_out(struct as_worker *w, struct as_worker_req *q,
+                              const struct as_body *body, struct as_blob *laid_out);
+int as_worker_part_laid_out(struct as_worker *w, struct as_worker_req *q,
+                            const struct as_body *body, struct as_blob *laid_out);
+
+/* --- worker_http.c --- */
+
+struct as_frame_http_open;
+/* OPEN of kind 2, all but its target and its body. 0, AS_ENOMEM, or AS_EPROTO with a reason. */
+int as_worker_decode_http(struct as_worker_req *q, const struct as_frame *f,
+                          struct as_frame_http_open *ret_o, const char **ret_why);
+/* The body that OPEN has is in its place. */
+void as_worker_http_set_body(struct as_worker_req *q);
+/* As as_worker_begin_body, for the body of q. */
+bool as_worker_http_begin_data(struct as_worker *w, struct as_worker_req *q,
+                               const struct as_frame *f, struct as_worker_req **ret_in);
+
+/* The handler has used n bytes of the window: grants them again, in steps. With the lock. */
+void as_worker_http_grant(struct as_worker *w, struct as_worker_req *q, uint64_t n);
+
+/* --- worker_ws.c --- */
+
+/* DATA with MSG for a request of HTTP. */
+void as_worker_ws_on_message(struct as_worker *w, struct as_worker_req *q,
+                             const struct as_frame *f);
+/* DATA without MSG for a websocket: more of a message. As as_worker_begin_body. */
+bool as_worker_ws_begin_data(struct as_worker *w, struct as_worker_req *q, const struct as_frame *f,
+                             struct as_worker_req **ret_in);
+
 /* --- worker_traffic.c --- */
 
-void as_worker_send_traffic(struct as_worker *w, struct as_worker_link *l); /* on a new link */
+void as_worker_send_traffic(struct as_worker *w, struct as_worker_link *l);  /* on a new link */
+void as_worker_send_services(struct as_worker *w, struct as_worker_link *l); /* likewise */
 
 /* --- worker_guard.c --- */
 
 void as_worker_read_and_send(struct as_worker *w);
-/* Waits for the sockets or a wake; releases the lock meanwhile. */
-void as_worker_sleep(struct as_worker *w);
+/* Waits for the sockets, a wake, or until that time (AS_NEVER: none); releases the lock meanwhile.
+ * True: a signal has ended the wait. */
+bool as_worker_sleep(struct as_worker *w, as_ns until);
 int as_worker_guard_start(struct as_worker *w);
 /* A thread without signals, which the caller's threads handle: they end the runner's wait. 0, or
  * AS_EIO. */

@@ -172,7 +172,7 @@ static int start_local(struct as_worker *w, uint32_t model, struct as_worker_loc
 static bool accepts_local(const struct as_worker *w, uint32_t model,
                           const struct as_worker_local *c)
 {
-    return model < w->n_models && !as_worker_connected(w) &&
+    return model < w->n_models && !as_worker_connected(w) && !w->models[model].reg.opaque &&
            (!c->more || w->models[model].reg.streams_inputs);
 }
 
@@ -183,7 +183,7 @@ int as_worker_local(struct as_worker *w, uint32_t model, const struct as_worker_
     struct as_worker_local conf;
     struct as_tensor_params own;
     char why[WHY] =
-        "there is no such model, or it takes one message only, or the worker is connected";
+        "there is no such model, or it takes calls or one message only, or the worker is connected";
     uint32_t items;
     int err = AS_EINVALID;
 

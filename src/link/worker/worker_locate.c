@@ -20,8 +20,8 @@ static int is_ours(const char *folder)
     return S_ISDIR(st.st_mode) && st.st_uid == geteuid() ? 0 : AS_EDENIED;
 }
 
-int as_worker_locate(const char *runtime_dir, uint32_t port, char ret_path[AS_WORKER_PATH],
-                     char ret_token[AS_WORKER_TOKEN])
+int as_worker_locate_as(const char *token_name, const char *runtime_dir, uint32_t port,
+                        char ret_path[AS_WORKER_PATH], char ret_token[AS_WORKER_TOKEN])
 {
     char path[AS_RUNTIME_PATH_MAX], token[AS_RUNTIME_TOKEN_LEN + 1];
     struct as_runtime_search f;
@@ -39,11 +39,17 @@ int as_worker_locate(const char *runtime_dir, uint32_t port, char ret_path[AS_WO
     if (!err)
         err = as_runtime_path(path, f.chosen.base, f.chosen.port, AS_RUNTIME_LINK);
     if (!err)
-        err = as_runtime_read_token(f.chosen.base, f.chosen.port, token);
+        err = as_runtime_read_token_of(f.chosen.base, f.chosen.port, token_name, token);
     as_runtime_search_fini(&f);
     if (err)
         return err == AS_EPROTO ? AS_ENOTFOUND : err; /* AS_EPROTO: the token is being written */
     memcpy(ret_path, path, sizeof(path));
     memcpy(ret_token, token, sizeof(token));
     return 0;
+}
+
+int as_worker_locate(const char *runtime_dir, uint32_t port, char ret_path[AS_WORKER_PATH],
+                     char ret_token[AS_WORKER_TOKEN])
+{
+    return as_worker_locate_as(AS_RUNTIME_TOKEN, runtime_dir, port, ret_path, ret_token);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define CONNECT_TIMEOUT (10 * AS_SEC)
+#define BEYOND_FIRST    4u
 #define PAUSE_FIRST     (10 * AS_MS) /* doubles with each attempt, to AS_WORKER_RETRY_MAX */
 
 /* --- stopping --- */
@@ -55,33 +56,43 @@ static void restore_signals(struct as_worker *w, const struct signals *old)
 
 /* --- threads that run handlers --- */
 
+/* Requests that wait for a thread. */
+struct thread_queue {
+    struct thread_pool *pool;
+    pthread_cond_t work;
+    struct as_worker_req **ring;
+    uint32_t cap, first, n;
+    pthread_t *threads;
+    uint32_t n_threads, n_idle;
+};
+
 struct thread_pool {
     struct as_worker *w;
     pthread_mutex_t mu;
-    pthread_cond_t work;
-    struct as_worker_req **ring; /* has as many places as there are slots, or ever were */
-    uint32_t cap, first, n;
     bool over;
-    pthread_t *threads;
-    uint32_t n_threads;
+    struct thread_queue slots;  /* its ring has as many places as there are slots, or ever were */
+    struct thread_queue beyond; /* each request beyond the slots has a thread at once */
 };
 
 static void *thread_main(void *arg)
 {
-    struct thread_pool *c = arg;
+    struct thread_queue *s = arg;
+    struct thread_pool *c = s->pool;
     struct as_worker_executor *h = as_worker_executor_new(c->w);
 
     pthread_mutex_lock(&c->mu);
     for (;;) {
         struct as_worker_req *q;
 
-        while (!c->n && !c->over)
-            pthread_cond_wait(&c->work, &c->mu);
-        if (!c->n)
+        s->n_idle++;
+        while (!s->n && !c->over)
+            pthread_cond_wait(&s->work, &c->mu);
+        s->n_idle--;
+        if (!s->n)
             break;
-        q = c->ring[c->first];
-        c->first = (c->first + 1) % c->cap;
-        c->n--;
+        q = s->ring[s->first];
+        s->first = (s->first + 1) % s->cap;
+        s->n--;
         pthread_mutex_unlock(&c->mu);
         as_worker_execute(h, q);
         as_worker_flush(c->w); /* the runner may sleep, so nobody else would send the answer */
@@ -92,28 +103,63 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* Slots were added since the ring was made. */
-static void grow_ring(struct thread_pool *c)
+/* Slots were added since the ring was made, or more requests are beyond them. */
+static void grow_ring(struct thread_queue *s)
 {
-    struct as_worker_req **ring = as_xalloc(2 * (size_t)c->cap * sizeof(struct as_worker_req *));
+    struct as_worker_req **ring = as_xalloc(2 * (size_t)s->cap * sizeof(struct as_worker_req *));
 
-    for (uint32_t i = 0; i < c->n; i++)
-        ring[i] = c->ring[(c->first + i) % c->cap];
-    free(c->ring);
-    c->ring = ring;
-    c->first = 0;
-    c->cap *= 2;
+    for (uint32_t i = 0; i < s->n; i++)
+        ring[i] = s->ring[(s->first + i) % s->cap];
+    free(s->ring);
+    s->ring = ring;
+    s->first = 0;
+    s->cap *= 2;
+}
+
+static int add_thread(struct thread_queue *s)
+{
+    s->threads = as_xrealloc(s->threads, (s->n_threads + 1) * sizeof(*s->threads));
+    if (as_worker_start_thread(&s->threads[s->n_threads], thread_main, s))
+        return AS_EIO;
+    s->n_threads++;
+    return 0;
 }
 
 static void enqueue_request(struct thread_pool *c, struct as_worker_req *q)
 {
+    struct thread_queue *s = as_worker_req_beyond(q) ? &c->beyond : &c->slots;
+    int err = 0;
+
     pthread_mutex_lock(&c->mu);
-    AS_ASSERT(c->cap);
-    if (c->n == c->cap)
-        grow_ring(c);
-    c->ring[(c->first + c->n++) % c->cap] = q;
-    pthread_cond_signal(&c->work);
+    if (s == &c->beyond && s->n_idle <= s->n)
+        err = add_thread(s);
+    if (!err) {
+        AS_ASSERT(s->cap);
+        if (s->n == s->cap)
+            grow_ring(s);
+        s->ring[(s->first + s->n++) % s->cap] = q;
+        pthread_cond_signal(&s->work);
+    }
     pthread_mutex_unlock(&c->mu);
+    if (err)
+        as_worker_fail(c->w, q, AS_STATUS_RESOURCE_EXHAUSTED,
+                       AS_STR("the worker cannot start a thread for a call beyond its slots"));
+}
+
+static void queue_init(struct thread_queue *s, struct thread_pool *c, uint32_t cap)
+{
+    *s = (struct thread_queue){.pool = c, .cap = cap};
+    s->ring = as_xalloc(cap * sizeof(struct as_worker_req *));
+    pthread_cond_init(&s->work, NULL);
+}
+
+static void queue_fini(struct thread_queue *s)
+{
+    for (uint32_t i = 0; i < s->n_threads; i++)
+        pthread_join(s->threads[i], NULL);
+    pthread_cond_destroy(&s->work);
+    free(s->threads);
+    free(s->ring);
 }
 
 /* Queued requests are still answered. */
@@ -123,31 +169,27 @@ static void thread_pool_free(struct thread_pool *c)
         return;
     pthread_mutex_lock(&c->mu);
     c->over = true;
-    pthread_cond_broadcast(&c->work);
+    pthread_cond_broadcast(&c->slots.work);
+    pthread_cond_broadcast(&c->beyond.work);
     pthread_mutex_unlock(&c->mu);
-    for (uint32_t i = 0; i < c->n_threads; i++)
-        pthread_join(c->threads[i], NULL);
-    pthread_cond_destroy(&c->work);
+    queue_fini(&c->slots);
+    queue_fini(&c->beyond);
     pthread_mutex_destroy(&c->mu);
-    free(c->threads);
-    free(c->ring);
     free(c);
 }
 
 static struct thread_pool *thread_pool_new(struct as_worker *w)
 {
     struct thread_pool *c = as_xalloc(sizeof(*c));
+    int err = 0;
 
     c->w = w;
-    c->cap = w->conf.slots;
-    c->ring = as_xalloc(c->cap * sizeof(struct as_worker_req *));
-    c->threads = as_xalloc(w->conf.threads * sizeof(*c->threads));
     pthread_mutex_init(&c->mu, NULL);
-    pthread_cond_init(&c->work, NULL);
-    while (c->n_threads < w->conf.threads &&
-           !as_worker_start_thread(&c->threads[c->n_threads], thread_main, c))
-        c->n_threads++;
-    if (c->n_threads == w->conf.threads)
+    queue_init(&c->slots, c, w->conf.slots);
+    queue_init(&c->beyond, c, BEYOND_FIRST);
+    while (!err && c->slots.n_threads < w->conf.threads)
+        err = add_thread(&c->slots);
+    if (!err)
         return c;
     thread_pool_free(c);
     return NULL;
@@ -273,8 +315,39 @@ static int connect_and_serve(struct as_worker *w, struct as_worker_executor *h,
     }
 }
 
+/* Handlers that wait for calls are entered again on the same stack; each level has an executor of
+ * its own. */
+struct nested {
+    struct as_worker_executor **levels;
+    uint32_t n, depth;
+};
+
+static bool run_nested(struct as_worker *w, void *ctx)
+{
+    struct nested *d = ctx;
+    struct as_worker_req *q = as_worker_next_beyond(w);
+
+    if (!q)
+        return false;
+    if (d->depth == d->n) {
+        d->levels = as_xrealloc(d->levels, (d->n + 1) * sizeof(struct as_worker_executor *));
+        d->levels[d->n++] = as_worker_executor_new(w);
+    }
+    as_worker_execute(d->levels[d->depth++], q);
+    d->depth--;
+    return true;
+}
+
+static void nested_fini(struct nested *d)
+{
+    for (uint32_t i = 0; i < d->n; i++)
+        as_worker_executor_free(d->levels[i]);
+    free(d->levels);
+}
+
 int as_worker_run(struct as_worker *w)
 {
+    struct nested nested = {0};
     bool threads = w->conf.threads > 1;
     struct as_worker_executor *h;
     struct signals old;
@@ -287,10 +360,16 @@ int as_worker_run(struct as_worker *w)
         return AS_EIO;
     }
     h = as_worker_executor_new(w);
+    if (!c) {
+        w->nested_ctx = &nested;
+        w->run_nested = run_nested;
+    }
     install_signals(w, &old);
     err = connect_and_serve(w, h, c);
     thread_pool_free(c); /* returns when every request is answered */
     restore_signals(w, &old);
+    w->run_nested = NULL;
+    nested_fini(&nested);
     as_worker_executor_free(h);
     return err;
 }

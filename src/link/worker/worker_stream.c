@@ -68,8 +68,7 @@ static bool is_cancelled(const struct as_worker_req *q)
     return atomic_load_explicit(&q->cancel, memory_order_relaxed) || !as_worker_is_awaited(q);
 }
 
-/* Whether a part may be sent: 0, AS_ECANCELLED, or AS_EAGAIN without credit. */
-static int may_send(const struct as_worker_req *q)
+int as_worker_may_send(const struct as_worker_req *q)
 {
     if (is_cancelled(q))
         return AS_ECANCELLED;
@@ -81,14 +80,14 @@ int as_worker_room(struct as_worker *w, struct as_worker_req *q)
     int r;
 
     pthread_mutex_lock(&w->mu);
-    r = may_send(q);
+    r = as_worker_may_send(q);
     pthread_mutex_unlock(&w->mu);
     return r;
 }
 
 static bool has_room(const struct as_worker_req *q)
 {
-    return may_send(q) != AS_EAGAIN;
+    return as_worker_may_send(q) != AS_EAGAIN;
 }
 
 static bool has_input(const struct as_worker_req *q)
@@ -108,7 +107,7 @@ static void await_until(struct as_worker *w, struct as_worker_req *q,
         as_worker_send(w);
     while (!has(q)) {
         if (runner) { /* nobody else reads the socket now */
-            as_worker_sleep(w);
+            (void)as_worker_sleep(w, AS_NEVER);
             as_worker_read_and_send(w);
             if (atomic_load_explicit(&w->handover_requested, memory_order_relaxed))
                 as_worker_handover_start(w);
@@ -146,15 +145,25 @@ void as_worker_await_input(struct as_worker *w, struct as_worker_req *q)
 
 /* --- parts --- */
 
+void as_worker_sent_part(struct as_worker *w, struct as_worker_req *q)
+{
+    as_ns now = as_clock_now();
+
+    if (now - w->sent_at >= AS_WORKER_PART_QUIET || q->link->out.bytes > AS_WORKER_PUBLISH_BYTES) {
+        w->sent_at = now;
+        as_worker_send(w);
+    } else {
+        as_worker_arm_guard(w);
+    }
+}
+
 /* With the lock held. owner: holds the bytes of msg; NULL: msg is small and is copied. */
 static int put_part(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg,
                     struct as_blob *owner)
 {
     struct as_frame_msg fixed = {.more = true};
-    as_ns now;
-    int err;
+    int err = as_worker_may_send(q);
 
-    err = may_send(q);
     if (err)
         return err;
     fixed.tensor_params = as_worker_output_params(q);
@@ -163,13 +172,7 @@ static int put_part(struct as_worker *w, struct as_worker_req *q, const struct a
         return err;
     q->output_params.n = 0;
     as_frame_window_consume(&q->part_credit, as_frame_msg_cost(msg, &fixed.tensor_params, false));
-    now = as_clock_now();
-    if (now - w->sent_at >= AS_WORKER_PART_QUIET || q->link->out.bytes > AS_WORKER_PUBLISH_BYTES) {
-        w->sent_at = now;
-        as_worker_send(w);
-    } else {
-        as_worker_arm_guard(w);
-    }
+    as_worker_sent_part(w, q);
     return 0;
 }
 
@@ -180,6 +183,8 @@ int as_worker_part(struct as_worker *w, struct as_worker_req *q, const struct as
 
     if (q->local_call)
         return as_worker_local_call_part(w, q, msg);
+    if (q->is_call || q->is_http)
+        return AS_EINVALID;
     err = as_worker_outgoing_init(&o, q, msg);
     if (err)
         return err;
@@ -196,6 +201,10 @@ void as_worker_finish(struct as_worker *w, struct as_worker_req *q)
 
     if (q->local_call) {
         as_worker_local_call_end(w, q, 0, (struct as_str){0});
+        return;
+    }
+    if ((q->is_call && !q->streams) || (q->is_http && !q->answer_begun)) {
+        as_worker_fail(w, q, AS_STATUS_INTERNAL, AS_STR("it was ended without an answer"));
         return;
     }
     pthread_mutex_lock(&w->mu);
@@ -223,9 +232,8 @@ struct as_worker_req *as_worker_find_started(const struct as_worker *w,
     return NULL;
 }
 
-/* The request of that stream, waiting or started; or NULL. */
-static struct as_worker_req *find_open(const struct as_worker *w, const struct as_worker_link *l,
-                                       uint64_t stream)
+struct as_worker_req *as_worker_find_open(const struct as_worker *w, const struct as_worker_link *l,
+                                          uint64_t stream)
 {
     struct as_worker_req *q = as_worker_find_started(w, l, stream);
 
@@ -234,7 +242,7 @@ static struct as_worker_req *find_open(const struct as_worker *w, const struct a
 
 void as_worker_on_credit(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
 {
-    struct as_worker_req *q = find_open(w, l, f->stream);
+    struct as_worker_req *q = as_worker_find_open(w, l, f->stream);
     struct as_frame_credit c;
 
     if (as_frame_get_credit(f, &c) || !f->stream ||
@@ -287,10 +295,10 @@ struct as_worker_req *as_worker_find_partial_input(const struct as_worker *w,
     return q ? q->partial_input : NULL;
 }
 
-/* An input of q is complete. */
-static void deliver_input(struct as_worker *w, struct as_worker_req *q, struct as_worker_req *in)
+void as_worker_deliver_input(struct as_worker *w, struct as_worker_req *q, struct as_worker_req *in)
 {
     q->partial_input = NULL;
+    q->inputs_over = q->inputs_over || in->inputs_over; /* of HTTP: a part of a body says so */
     as_list_push(&q->inputs, &in->node);
     as_worker_notify(w, q, AS_WANT_INPUT);
 }
@@ -298,6 +306,7 @@ static void deliver_input(struct as_worker *w, struct as_worker_req *q, struct a
 void as_worker_on_input_bytes(struct as_worker *w, struct as_worker_req *in)
 {
     struct as_worker_req *q;
+    const char *why;
 
     if (in->orphan) {
         as_worker_req_put(w, in);
@@ -305,9 +314,12 @@ void as_worker_on_input_bytes(struct as_worker *w, struct as_worker_req *in)
     }
     if (!in->complete)
         return;
-    q = as_worker_find_started(w, in->link, in->stream);
+    q = as_worker_find_open(w, in->link, in->stream);
     AS_ASSERT(q && q->partial_input == in);
-    deliver_input(w, q, in);
+    if (in->is_call && as_worker_view_body(in, false, &why))
+        as_worker_close_link(w, in->link, why);
+    else
+        as_worker_deliver_input(w, q, in);
 }
 
 void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
@@ -319,13 +331,21 @@ void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const str
 
     if (!q && f->stream <= l->top_stream && !as_worker_find_in(&l->waiting, f->stream))
         return; /* it crossed the end of its answer */
-    if (!q || !w->models[q->model].reg.streams_inputs || q->partial_input || q->inputs_over ||
+    if (q && q->is_http) {
+        as_worker_ws_on_message(w, q, f);
+        return;
+    }
+    if (!q || !as_worker_takes_inputs(w, q) || q->partial_input || q->inputs_over ||
         !as_frame_window_is_open(&q->input_credit)) {
         as_worker_close_link(w, l, "the dispatcher sent a message that its stream does not take");
         return;
     }
     in = as_worker_req_get(w, l);
     err = in ? as_worker_decode(w, in, f, buf, &why) : AS_ENOMEM;
+    if (!err && in->is_call != q->is_call)
+        err = AS_EPROTO;
+    if (!err && in->is_call && in->complete)
+        err = as_worker_view_body(in, false, &why);
     if (err) {
         if (in)
             as_worker_req_put(w, in);
@@ -339,20 +359,20 @@ void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const str
     as_frame_window_consume(&q->input_credit, in->cost);
     q->inputs_over = f->flags & AS_FRAME_F_END;
     if (in->complete)
-        deliver_input(w, q, in);
+        as_worker_deliver_input(w, q, in);
     else
         q->partial_input = in;
 }
 
 void as_worker_on_input_end(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
 {
-    struct as_worker_req *q = find_open(w, l, f->stream);
+    struct as_worker_req *q = as_worker_find_open(w, l, f->stream);
     uint64_t service;
 
     if (!q && f->stream <= l->top_stream)
         return;
-    if (!q || as_frame_get_end(f, &service) || !w->models[q->model].reg.streams_inputs ||
-        q->inputs_over || q->partial_input) {
+    if (!q || as_frame_get_end(f, &service) || !as_worker_takes_inputs(w, q) || q->inputs_over ||
+        q->partial_input) {
         as_worker_close_link(w, l, "the dispatcher sent an END that its stream does not take");
         return;
     }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Characters of deployment names; the server checks the other rules. */
-#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-:/"
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-:/#"
 
 static bool is_same(const struct as_frame_traffic *a, const struct as_frame_traffic *b)
 {

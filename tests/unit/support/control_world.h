@@ -37,7 +37,8 @@ struct world {
     struct as_control_call *pending;
     bool answer_later; /* the test calls answer() */
     uint32_t gone;
-    int err; /* of the next answers, with `text` */
+    size_t stored; /* bytes of the last pickled code */
+    int err;       /* of the next answers, with `text` */
     const char *text;
     /* what is served */
     struct as_served rows[ROWS];
@@ -70,14 +71,17 @@ static inline void on_gone(void *arg)
 
 static inline void handle(void *ctx, const struct as_control_request *q, struct as_control_call *k)
 {
-    static const char *const verbs[] = {"show",   "config", "history", "plan",    "deploy",
-                                        "delete", "scale",  "restart", "rollback"};
+    static const char *const verbs[] = {"show",   "config",   "history",    "plan",
+                                        "deploy", "plan_one", "deploy_one", "delete",
+                                        "scale",  "restart",  "rollback"};
     struct world *w = ctx;
 
     as_buf_drop(&w->last_request, w->last_request.n);
     as_buf_printf(&w->last_request, "%s %.*s %.*s %u %.*s", verbs[q->verb],
                   AS_STR_FMT(q->application), AS_STR_FMT(q->deployment), q->replicas,
                   AS_STR_FMT(q->text));
+    if (q->generation != AS_CONTROL_ANY && q->generation) /* of verbs that take it */
+        as_buf_printf(&w->last_request, " after %lu", (unsigned long)q->generation);
     w->pending = k;
     if (w->answer_later)
         as_control_set_on_gone(k, on_gone, w);
@@ -92,6 +96,23 @@ static inline void each(void *ctx, as_served_fn *fn, void *arg)
     w->n_listings++;
     for (uint32_t i = 0; i < w->n_rows; i++)
         fn(arg, &w->rows[i]);
+}
+
+static inline void expect_pickle(void *ctx, struct as_str name)
+{
+    as_buf_set(&((struct world *)ctx)->last_request, name);
+}
+
+/* On the helper's thread; the test waits for its answer. */
+static inline int store_pickle(void *ctx, struct as_str name AS_UNUSED, struct as_str content,
+                               struct as_buf *err)
+{
+    struct world *w = ctx;
+
+    w->stored = content.n;
+    if (w->err)
+        as_buf_str(err, w->text);
+    return w->err;
 }
 
 static inline void on_log(void *ctx, enum as_log_level level AS_UNUSED, const char *line, size_t n)
@@ -112,6 +133,8 @@ static inline struct world *open_world(void)
                                        .max_chunk_ext = 64,
                                        .max_unread = 65536},
                                 .max_http_body = 4096,
+                                .max_pickle = 8192,
+                                .pickle_option = "--max-pickle-bytes",
                                 .max_inflated = 4096,
                                 .body_option = "--max-spec-bytes",
                                 .max_connections = 16,
@@ -122,7 +145,11 @@ static inline struct world *open_world(void)
     assert_int_equal(as_loop_new(&w->loop, 0), 0);
     w->log = (struct as_log){.level = AS_LOG_DEBUG, .sink = on_log, .ctx = w};
     w->budgets.requests = w->budgets.answers = (struct as_budget){.limit = 1 << 20, .share = 100};
-    w->api = (struct as_control){.handle = handle, .each = each, .ctx = w};
+    w->api = (struct as_control){.handle = handle,
+                                 .each = each,
+                                 .expect_pickle = expect_pickle,
+                                 .store_pickle = store_pickle,
+                                 .ctx = w};
     as_control_events_new(&w->api.events, w->loop, &w->api, &events, &w->log);
     assert_int_equal(as_edge_new(&w->edge, w->loop, NULL, &conf, &w->budgets, &w->log), 0);
     w->text = "{}";

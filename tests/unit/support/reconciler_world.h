@@ -49,7 +49,10 @@ AS_UNUSED static void on_send(void *ctx, const struct as_ctl_message *m)
     } else if (m->number) {
         w->number = m->number;
     }
-    as_buf_printf(&w->messages, "%s %.*s;", as_ctl_type_name(m->type), AS_STR_FMT(m->replica));
+    if (m->deployment.n && m->replica.n && m->type != AS_CTL_DECLARE) /* a replica's id */
+        assert_true(as_str_eq(as_id_application(m->replica), as_id_application(m->deployment)));
+    as_buf_printf(&w->messages, "%s %.*s;", as_ctl_type_name(m->type),
+                  AS_STR_FMT(as_id_name(m->replica)));
     as_buf_add(&w->messages, "", 1);
     w->messages.n--;
     if (w->until && strstr((char *)w->messages.p, w->until))
@@ -89,6 +92,7 @@ AS_UNUSED static void clear_messages(struct world *w)
 }
 
 static as_ns start_timeout = 60 * AS_SEC;
+static const char *owner = "default"; /* the application of `echo` */
 
 static const struct as_spec_limits limits = {
     .bytes = 100000, .depth = 20, .applications = 10, .deployments = 10, .errors = 10};
@@ -130,11 +134,19 @@ AS_UNUSED static int no_load(void *ctx, uint64_t generation, struct as_spec **re
     return AS_ENOTFOUND;
 }
 
+/* Valid until the next call. */
+AS_UNUSED static struct as_str id_of(const char *name)
+{
+    static struct as_id id;
+
+    return as_id_make(&id, as_str_of(owner), as_str_of(name));
+}
+
 AS_UNUSED static int64_t find_scale(void *ctx, uint64_t generation, struct as_str deployment)
 {
     struct world *w = ctx;
 
-    return w->scaled_since && generation >= w->scaled_since && as_str_eq(deployment, AS_STR("echo"))
+    return w->scaled_since && generation >= w->scaled_since && as_str_eq(deployment, id_of("echo"))
                ? w->scaled
                : -1;
 }
@@ -235,14 +247,14 @@ AS_UNUSED static void send_told(struct world *w, bool complete)
 AS_UNUSED static struct as_ctl_message message_about(struct world *w, enum as_ctl_type type,
                                                      uint32_t i)
 {
-    static char name[5][8];
+    static char name[5][32];
 
-    snprintf(name[i], sizeof(name[i]), "echo-%u", i);
+    snprintf(name[i], sizeof(name[i]), "%s#echo-%u", owner, i);
     return (struct as_ctl_message){.type = type,
                                    .state = w->state[i],
                                    .restarts = w->starts[i] ? w->starts[i] - 1 : 0,
                                    .replica = as_str_of(name[i]),
-                                   .deployment = AS_STR("echo"),
+                                   .deployment = id_of("echo"),
                                    .token = as_str_of(w->token[i])};
 }
 

@@ -413,6 +413,7 @@ AS_UNUSED static void submit_as(struct call *c, uint8_t v, const char *id, as_ns
                               .nbytes = 1};
     as_arena_init(&c->arena, NULL, 0);
     as_request_init(&c->call.core);
+    c->call.caller = AS_CALL_NO_CALLER;
     c->call.core.deadline = timeout ? as_loop_now(w.loop) + timeout : AS_NEVER;
     c->call.core.model = m->index;
     c->call.core.idempotent = m->idempotent;

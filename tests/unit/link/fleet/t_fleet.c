@@ -178,7 +178,9 @@ static void set_up_as(struct world *w, bool refuse, bool streams, bool inputs)
                                  .handshake_timeout = 60 * AS_SEC,
                                  .max_message = 1 << 30,
                                  .max_body = 1 << 30,
-                                 .parts = {8, 100000}};
+                                 .parts = {8, 100000},
+                                 .call_credit = 8,
+                                 .call_credit_bytes = 1 << 20};
     struct sockaddr_un a = {.sun_family = AF_UNIX};
 
     *w = (struct world){.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
@@ -385,6 +387,7 @@ static void submit(struct lane *l)
                                    .data = l->w->bytes->data + as_rand_below(&l->rand, 1000)};
     as_arena_init(&c->arena, NULL, 0);
     as_request_init(&c->call.core);
+    c->call.caller = AS_CALL_NO_CALLER;
     c->call.core.deadline = AS_NEVER;
     c->call.core.priority = 1;
     c->call.core.idempotent = true;

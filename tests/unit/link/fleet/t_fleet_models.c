@@ -50,6 +50,7 @@ static struct request *ask(const struct as_model *m)
     q->t = (struct as_tensor){.name = AS_STR("x"), .dtype = AS_DT_UINT8, .ndim = 1, .shape = shape};
     as_arena_init(&q->arena, NULL, 0);
     as_request_init(&q->call.core);
+    q->call.caller = AS_CALL_NO_CALLER;
     q->call.deployment = m->deployment;
     q->call.payload.msg = (struct as_msg){.tensors = &q->t, .n_tensors = 1};
     q->call.arena = &q->arena;
@@ -141,7 +142,7 @@ static void not_while_another_may_bring_it(void **state AS_UNUSED)
     struct hand *a, *b;
 
     both(&a, &b);
-    as_fleet_add_process(w.fleet, AS_STR("t2"), AS_STR("app-2"), AS_STR("app"));
+    as_fleet_add_process(w.fleet, AS_STR("t2"), AS_STR("app-2"), AS_STR("default#app"));
     as_fleet_retire_process(w.fleet, AS_STR("t0"));
     for (int i = 0; i < 10; i++)
         turn();
@@ -164,7 +165,7 @@ static void not_at_once_when_it_dies(void **state AS_UNUSED)
         turn();
     ask(known("old"));
     assert_int_equal(queued(), 1);
-    as_fleet_add_process(w.fleet, AS_STR("t2"), AS_STR("app-0"), AS_STR("app"));
+    as_fleet_add_process(w.fleet, AS_STR("t2"), AS_STR("app-0"), AS_STR("default#app"));
     a = come(0, "t2", "old");
     begin_to_serve(a);
     expect(a, AS_FRAME_OPEN);
@@ -196,7 +197,7 @@ static void it_can_come_back(void **state AS_UNUSED)
     as_fleet_retire_process(w.fleet, AS_STR("t0"));
     UNTIL(!known("old"));
     die(0, "t0");
-    as_fleet_add_process(w.fleet, AS_STR("t2"), AS_STR("app-0"), AS_STR("app"));
+    as_fleet_add_process(w.fleet, AS_STR("t2"), AS_STR("app-0"), AS_STR("default#app"));
     a = come(0, "t2", "old");
     assert_int_equal(known("old")->index, was);
     begin_to_serve(a);
@@ -207,7 +208,7 @@ static void it_can_come_back(void **state AS_UNUSED)
     as_fleet_retire_process(w.fleet, AS_STR("t2"));
     UNTIL(!known("old"));
     die(0, "t2");
-    as_fleet_add_process(w.fleet, AS_STR("t3"), AS_STR("app-0"), AS_STR("app"));
+    as_fleet_add_process(w.fleet, AS_STR("t3"), AS_STR("app-0"), AS_STR("default#app"));
     a = greet(0, "t3");
     put_model(a, 0, "m");
     r.model = 1;
@@ -247,7 +248,7 @@ static struct hand *next_version(uint32_t v)
 
     snprintf(token, sizeof(token), "v%u", v);
     snprintf(name, sizeof(name), "m%u", v);
-    as_fleet_add_process(w.fleet, as_str_of(token), AS_STR("app-0"), AS_STR("app"));
+    as_fleet_add_process(w.fleet, as_str_of(token), AS_STR("app-0"), AS_STR("default#app"));
     h = come((int)(v % HANDS), token, name);
     begin_to_serve(h);
     return h;

@@ -23,7 +23,7 @@ static int restore(const char *model, struct as_outq *q, bool whole)
     as_buf_init(&frames);
     as_outq_peek(q, &frames);
     err = as_fleet_restore(w.fleet,
-                           &(struct as_fleet_record){as_str_of(w.deployment ? w.deployment : "app"),
+                           &(struct as_fleet_record){as_str_of(w.deployment ? w.deployment : "default#app"),
                                                      as_str_of(model), as_buf_slice(&frames), whole,
                                                      w.declared},
                            &why);
@@ -215,7 +215,9 @@ static void settings_come_back(void **state AS_UNUSED)
     struct as_frame_register r = model(true);
     const struct as_fleet_deployment *d;
 
-    o.has |= 1u << AS_FRAME_OPT_IDEMPOTENT | 1u << AS_FRAME_OPT_MAX_QUEUED;
+    o.has |= 1u << AS_FRAME_OPT_IDEMPOTENT | 1u << AS_FRAME_OPT_MAX_QUEUED |
+             1u << AS_FRAME_OPT_PER_CALLER;
+    o.value[AS_FRAME_OPT_PER_CALLER] = 1;
     o.value[AS_FRAME_OPT_IDEMPOTENT] = 0;
     o.value[AS_FRAME_OPT_MAX_QUEUED] = 2;
     begin(usual());
@@ -224,10 +226,11 @@ static void settings_come_back(void **state AS_UNUSED)
     d = w.fleet->deploys[0];
     assert_int_equal(d->request_timeout, 3 * AS_SEC);
     assert_int_equal(d->idempotent, AS_FLEET_NOT_IDEMPOTENT);
+    assert_true(d->per_caller);
     assert_true(known("m")->traffic.is_canary);
     assert_int_equal(known("m")->traffic.canary, 5000);
     assert_int_equal(known("m")->traffic.mirror, 7);
-    assert_true(as_str_eq(known("m")->traffic.fallback, AS_STR("other")));
+    assert_true(as_str_eq(known("m")->traffic.fallback, AS_STR("default#other")));
     submit();
     submit();
     assert_int_equal(submit()->call.outcome.err, AS_EFULL);
@@ -250,7 +253,7 @@ static void what_is_told_can_be_restored(void **state AS_UNUSED)
     end();
     begin_anew();
     assert_int_equal(as_fleet_restore(w.fleet,
-                                      &(struct as_fleet_record){AS_STR("app"), AS_STR(""),
+                                      &(struct as_fleet_record){AS_STR("default#app"), AS_STR(""),
                                                                 as_buf_slice(&frames), true, false},
                                       &why),
                      0);
@@ -282,9 +285,9 @@ static void an_unusable_record_is_no_record(void **state AS_UNUSED)
 static void a_deleted_deployment_is_told_anew(void **state AS_UNUSED)
 {
     begin_anew();
-    as_fleet_delete_deployment(w.fleet, AS_STR("app"), false);
+    as_fleet_delete_deployment(w.fleet, AS_STR("default#app"), false);
     assert_null(known("m"));
-    as_fleet_add_process(w.fleet, AS_STR("t2"), AS_STR("app-2"), AS_STR("app"));
+    as_fleet_add_process(w.fleet, AS_STR("t2"), AS_STR("app-2"), AS_STR("default#app"));
     join(0, "t2", false, &no_options);
     assert_non_null(known("m"));
     assert_string_equal(recorded(), "m:1 REGISTER;whole OPTIONS TRAFFIC;");
@@ -295,7 +298,7 @@ static void a_deleted_deployment_is_told_anew(void **state AS_UNUSED)
 static void a_replica_of_a_deleted_deployment_brings_nothing_back(void **state AS_UNUSED)
 {
     begin(usual());
-    as_fleet_delete_deployment(w.fleet, AS_STR("app"), false);
+    as_fleet_delete_deployment(w.fleet, AS_STR("default#app"), false);
     as_fleet_set_flag(&w.fleet->accepting, true);
     as_fleet_republish(w.fleet);
     assert_false(w.client.models_pending);
@@ -303,7 +306,7 @@ static void a_replica_of_a_deleted_deployment_brings_nothing_back(void **state A
     assert_null(known("m"));
     assert_false(w.client.models_pending);
     assert_string_equal(recorded(), "");
-    as_fleet_add_process(w.fleet, AS_STR("t2"), AS_STR("app-2"), AS_STR("app"));
+    as_fleet_add_process(w.fleet, AS_STR("t2"), AS_STR("app-2"), AS_STR("default#app"));
     as_fleet_republish(w.fleet);
     assert_true(w.client.models_pending);
     join(1, "t2", false, &no_options);
@@ -445,7 +448,7 @@ static void a_deleted_deployment_is_not_declared(void **state AS_UNUSED)
     struct as_frame_register r = model(false);
 
     begin_declared();
-    as_fleet_delete_deployment(w.fleet, AS_STR("app"), false);
+    as_fleet_delete_deployment(w.fleet, AS_STR("default#app"), false);
     assert_null(known("m"));
     restore_model(&r);
     assert_null(known("m"));

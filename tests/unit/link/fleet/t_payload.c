@@ -203,6 +203,65 @@ static void parameters_of_tensors_are_compared(void **state AS_UNUSED)
     assert_false(as_payload_can_batch(&x, &y));
 }
 
+/* --- calls --- */
+
+static struct as_payload call_of(const uint8_t *p, size_t n)
+{
+    return (struct as_payload){.kind = AS_FRAME_CALL, .body = {(const char *)p, n}};
+}
+
+/* Of a call the body counts, all of it, and nothing else. */
+static void a_call_is_its_body(void **state AS_UNUSED)
+{
+    struct as_payload x = call_of(bytes[0], LARGE), y = x;
+    static uint8_t other[LARGE];
+    struct as_meta meta = {AS_STR("a"), AS_STR("b")};
+    struct message m;
+
+    make(&m);
+    x = call_of(bytes[0], LARGE);
+    assert_true(as_payload_size(&x) == LARGE);
+    y.msg = (struct as_msg){.id = AS_STR("id"), .meta = &meta, .n_meta = 1};
+    assert_true(same_hashes(&x, &y));
+    memcpy(other, bytes[0], LARGE);
+    y.body.p = (const char *)other;
+    assert_true(same_hashes(&x, &y));
+    x.body.n = y.body.n = 300; /* a sample reads all of so few bytes */
+    other[299] ^= 1;
+    assert_true(differs(&x, &y));
+    y.body.n--;
+    assert_true(differs(&x, &y));
+    assert_true(differs(&x, &m.payload));
+}
+
+/* Of one that is still to be laid out: its data, and the method. */
+static void a_call_in_pieces_is_its_data_and_method(void **state AS_UNUSED)
+{
+    struct as_body f = {.codec = AS_BODY_BYTES, .method = AS_STR("f")}, same = f, g = f;
+    struct as_payload x = call_of(bytes[0], 100), y = x;
+
+    g.method = AS_STR("g");
+    x.pieces = &f;
+    y.pieces = &same;
+    assert_true(as_payload_size(&x) == 100);
+    assert_true(same_hashes(&x, &y));
+    y.pieces = &g;
+    assert_true(differs(&x, &y));
+    y.pieces = &same;
+    y.body.n--;
+    assert_true(differs(&x, &y));
+}
+
+static void calls_share_no_batch(void **state AS_UNUSED)
+{
+    struct as_payload x = call_of(bytes[0], 64), tensors = {0};
+
+    assert_false(as_payload_can_batch(&x, &x));
+    assert_false(as_payload_can_batch(&x, &tensors));
+    assert_false(as_payload_can_batch(&tensors, &x));
+    assert_true(as_payload_can_batch(&tensors, &tensors));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +270,9 @@ int main(void)
         cmocka_unit_test(whatever_a_handler_sees_makes_another_one),
         cmocka_unit_test(a_sample_is_of_all_but_most_bytes),
         cmocka_unit_test(parameters_of_tensors_are_compared),
+        cmocka_unit_test(a_call_in_pieces_is_its_data_and_method),
+        cmocka_unit_test(a_call_is_its_body),
+        cmocka_unit_test(calls_share_no_batch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

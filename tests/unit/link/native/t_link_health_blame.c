@@ -26,7 +26,7 @@ static struct hand *replace(const char *token, const char *next, bool idempotent
     w.killed = 0;
     assert_string_equal(w.token, token);
     die(0, token);
-    as_fleet_add_process(w.fleet, as_str_of(next), AS_STR("app-0"), AS_STR("app"));
+    as_fleet_add_process(w.fleet, as_str_of(next), AS_STR("default#app-0"), AS_STR("default#app"));
     return join(0, next, idempotent, o);
 }
 

@@ -130,7 +130,7 @@ static void ends_are_counted_by_their_cause(void **state AS_UNUSED)
 
     begin(usual());
     for (size_t i = 0; i < AS_COUNT(told); i++) { /* also of one that never came */
-        as_fleet_add_process(w.fleet, AS_STR("t"), AS_STR("app-9"), AS_STR("app"));
+        as_fleet_add_process(w.fleet, AS_STR("t"), AS_STR("default#app-9"), AS_STR("default#app"));
         as_fleet_record_exit(w.fleet, AS_STR("t"), told[i].kind);
         as_fleet_remove_process(w.fleet, AS_STR("t"), AS_LOSS_KILLED);
         assert_int_equal(exits(told[i].counted), 1);

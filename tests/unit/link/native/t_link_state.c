@@ -7,6 +7,7 @@
 enum place {
     HELLO,
     OPEN,
+    DRIVING,
     READY,
     DRAINING,
     LEAVING,
@@ -20,6 +21,7 @@ enum place {
 
 enum event {
     SAYS_HELLO,
+    SAYS_DRIVERS_HELLO,
     REGISTERS,
     GRANTS,
     ASKS_TO_DRAIN,
@@ -45,22 +47,22 @@ enum event {
 
 /* With an open request, a process of ours, and a signal that makes it print its stacks. */
 static const int after[PLACES][EVENTS] = {
-    /*                  HELLO         REGISTER CREDIT         DRAIN GOODBYE PING lie closes timer
-       silent dies stop */
-    [HELLO] = {AS_LINK_OPEN, X, X, X, X, X, X, X, X, NO, X, X},
-    [OPEN] = {X, _, AS_LINK_READY, X, X, X, X, X, X, NO, X, X},
-    [READY] = {X, _, _, D, B, _, X, L, NO, C, X, X},
-    [DRAINING] = {X, _, _, _, B, _, X, L, NO, C, X, X},
-    [LEAVING] = {X, _, _, _, _, _, X, X, NO, C, X, X},
-    [CONDEMNED] = {X, _, _, _, _, _, X, _, K, _, X, X},
-    [KILLED] = {X, _, _, _, _, _, X, _, X, _, X, X},
-    [CONDEMNED_LOST] = {NO, NO, NO, NO, NO, NO, NO, NO, K, _, X, X},
-    [KILLED_LOST] = {NO, NO, NO, NO, NO, NO, NO, NO, X, _, X, X},
-    [LOST] = {NO, NO, NO, NO, NO, NO, NO, NO, X, _, X, X},
+    /*        HELLO driver's REGISTER CREDIT DRAIN GOODBYE PING lie closes timer silent dies stop */
+    [HELLO] = {AS_LINK_OPEN, AS_LINK_DRIVER, X, X, X, X, X, X, X, X, NO, X, X},
+    [OPEN] = {X, X, _, AS_LINK_READY, X, X, X, X, X, X, NO, X, X},
+    [DRIVING] = {X, X, X, X, _, X, _, X, X, NO, NO, X, X},
+    [READY] = {X, X, _, _, D, B, _, X, L, NO, C, X, X},
+    [DRAINING] = {X, X, _, _, _, B, _, X, L, NO, C, X, X},
+    [LEAVING] = {X, X, _, _, _, _, _, X, X, NO, C, X, X},
+    [CONDEMNED] = {X, X, _, _, _, _, _, X, _, K, _, X, X},
+    [KILLED] = {X, X, _, _, _, _, _, X, _, X, _, X, X},
+    [CONDEMNED_LOST] = {NO, NO, NO, NO, NO, NO, NO, NO, NO, K, _, X, X},
+    [KILLED_LOST] = {NO, NO, NO, NO, NO, NO, NO, NO, NO, X, _, X, X},
+    [LOST] = {NO, NO, NO, NO, NO, NO, NO, NO, NO, X, _, X, X},
 };
 
 static const enum as_link_state state_at[PLACES] = {
-    AS_LINK_HELLO, AS_LINK_OPEN, AS_LINK_READY, D, B, C, K, C, K, L};
+    AS_LINK_HELLO, AS_LINK_OPEN, AS_LINK_DRIVER, AS_LINK_READY, D, B, C, K, C, K, L};
 
 static uint16_t seen[AS_LINK_STATES]; /* moves that an event has caused */
 
@@ -84,6 +86,17 @@ static void fire(struct as_link *l)
     l->timer.fire(&l->timer);
 }
 
+static void say_drivers_hello(struct hand *h)
+{
+    struct as_frame_hello hello = {.lo = 1,
+                                   .hi = 1,
+                                   .capabilities = AS_CAP_CALLS | AS_CAP_DRIVER,
+                                   .max_message = 1 << 20,
+                                   .token = AS_STR("drive")};
+
+    as_frame_put_hello(&h->out, &hello);
+}
+
 static void feed(struct as_link *l, struct hand *h, enum event e, const struct world *k)
 {
     struct as_frame_credit credit = {.slots = 3, .prefetch = 8};
@@ -91,6 +104,8 @@ static void feed(struct as_link *l, struct hand *h, enum event e, const struct w
 
     if (e == SAYS_HELLO)
         say_hello(h, k->ours ? "t0" : "join");
+    else if (e == SAYS_DRIVERS_HELLO)
+        say_drivers_hello(h);
     else if (e == REGISTERS)
         assert_int_equal(as_frame_put_register(&h->out, &r), 0);
     else if (e == GRANTS)
@@ -145,6 +160,8 @@ static struct as_link *reach(enum place to, const struct world *k)
     if (to == OPEN) {
         feed(l, h, SAYS_HELLO, k);
         feed(l, h, REGISTERS, k);
+    } else if (to == DRIVING) {
+        feed(l, h, SAYS_DRIVERS_HELLO, k);
     } else if (to > READY) {
         feed(l, h, on_the_way[to], k);
     }
@@ -180,6 +197,7 @@ static void try_event(enum place from, enum event e, const struct world *k)
     if (to == NO)
         return;
     begin(usual());
+    as_fleet_set_driver_token(w.fleet, AS_STR("drive"));
     l = reach(from, k);
     replica = l->up.replica;
     feed(l, &w.hand[0], e, k);

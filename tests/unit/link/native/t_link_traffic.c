@@ -42,7 +42,7 @@ static void so_is_one_of_a_worker_that_we_did_not_start(void **state AS_UNUSED)
     w.traffic = &t;
     join(0, "join", false, &no_options);
     assert_int_equal(traffic()->mirror, 9);
-    assert_true(as_str_eq(traffic()->fallback, AS_STR("other")));
+    assert_true(as_str_eq(traffic()->fallback, AS_STR("default#other")));
     end();
 }
 

@@ -297,9 +297,12 @@ static void the_limits_of_the_deployment_are_sent(void **state)
     assert_int_equal(told.has, 1u << AS_FRAME_OPT_MAX_QUEUED | 1u << AS_FRAME_OPT_IDEMPOTENT);
     assert_true(told.value[AS_FRAME_OPT_MAX_QUEUED] == AS_FRAME_QUEUED_ANY);
     assert_int_equal(told.value[AS_FRAME_OPT_IDEMPOTENT], 0);
-    o = (struct as_worker_options){.size = sizeof(o), .max_queued = 7, .idempotent = 1};
+    o = (struct as_worker_options){
+        .size = sizeof(o), .max_queued = 7, .idempotent = 1, .queued_per_caller = true};
     assert_int_equal(as_worker_set_options(p->w, &o), 0);
     told = expect_options(p);
+    assert_true(told.has >> AS_FRAME_OPT_PER_CALLER & 1);
+    assert_int_equal(told.value[AS_FRAME_OPT_PER_CALLER], 1);
     assert_int_equal(told.value[AS_FRAME_OPT_MAX_QUEUED], 7);
     assert_int_equal(told.value[AS_FRAME_OPT_IDEMPOTENT], 1);
 }

@@ -1,0 +1,44 @@
+/* REPORT frames: what a worker tells about itself, for pages and metrics. */
+#include "base/err.h"
+#include "link/fleet/report.h"
+#include "link/native/link.h"
+
+#define WHY_MAX 200
+
+/* The one before stays. */
+static void refuse_report(struct as_link *l, uint32_t kind, const char *why)
+{
+    if (!l->report_refused) /* until a report is accepted: they come often */
+        as_log_event(l->up.fleet->log, AS_LOG_WARN, "report_refused",
+                     "replica=%s kind=%u reason=\"%s\"", as_id_shown_z(l->up.name), kind, why);
+    l->report_refused = true;
+}
+
+void as_link_on_report(struct as_link *l, const struct as_frame *f)
+{
+    struct as_frame_report r;
+    char why[WHY_MAX] = "";
+
+    if (as_frame_get_report(f, &r)) {
+        as_link_protocol_error(l, "malformed REPORT");
+        return;
+    }
+    if (l->is_driver || r.kind >= AS_REPORT_END) /* a kind of a later version */
+        return;
+    if (r.text.n > l->up.fleet->conf.max_report) {
+        refuse_report(l, r.kind, "it is longer than --max-report-bytes");
+        return;
+    }
+    if (as_report_check(r.kind, r.text, why, sizeof(why))) {
+        refuse_report(l, r.kind, why);
+        return;
+    }
+    l->report_refused = false;
+    as_buf_set(&l->reports[r.kind], r.text);
+}
+
+void as_link_free_reports(struct as_link *l)
+{
+    for (size_t i = 0; i < AS_COUNT(l->reports); i++)
+        as_buf_fini(&l->reports[i]);
+}
