@@ -1,5 +1,7 @@
 #include "app/completion.h"
 
+#include "base/id.h"
+
 #include "app/client/event_stream.h"
 #include "app/client/print.h"
 #include "app/command.h"
@@ -235,13 +237,13 @@ static bool stop_at_once(void *ctx AS_UNUSED, const struct as_states *s AS_UNUSE
 
 static void put_name(struct as_buf *b, const struct as_state *st)
 {
-    if (st->kind == AS_STATE_REPLICA)
-        as_buf_printf(b, "%s\n", st->replica);
-    else if (st->kind == AS_STATE_DEPLOYMENT && strcmp(st->application, "default") != 0)
-        as_buf_printf(b, "%s/%s\n", st->application, st->deployment);
-    else
-        as_buf_printf(b, "%s\n",
-                      st->kind == AS_STATE_DEPLOYMENT ? st->deployment : st->application);
+    const char *name = st->kind == AS_STATE_REPLICA      ? st->replica
+                       : st->kind == AS_STATE_DEPLOYMENT ? st->deployment
+                                                         : st->application;
+
+    if (st->kind != AS_STATE_APPLICATION && strcmp(st->application, AS_ID_DEFAULT) != 0)
+        as_buf_printf(b, "%s/", st->application);
+    as_buf_printf(b, "%s\n", name);
 }
 
 int as_complete_main(struct as_option_set *opts)

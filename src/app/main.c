@@ -62,9 +62,10 @@ static int cmd_dispatcher(struct as_option_set *opts);
 static int cmd_controller(struct as_option_set *opts);
 
 const struct as_command as_commands[] = {
-    {"run", "[TARGET]",
-     "serve the models of a Python file or module (file.py, module:app) and of workers that join",
-     AS_SCOPE_RUN, 0, 1, false, as_run_main},
+    {"run", "[TARGET [KEY=VALUE …]]",
+     "serve the models of a Python file or module (file.py, module:app) and of workers that join; "
+     "KEY=VALUE: for a function that builds the application",
+     AS_SCOPE_RUN, 0, AS_OPTION_ARGS_MAX, false, as_run_main},
     {"start", "[FILE]",
      "serve a deployment file, or what was served last; `anyserve deploy` changes it while it runs",
      AS_SCOPE_START, 0, 1, false, as_start_main},

@@ -88,7 +88,31 @@ const char *as_server_names_find_application(const struct as_server_names *s,
     return NULL;
 }
 
+bool as_server_names_is_ambiguous(const struct as_server_names *s, const char *deployment)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->n; i++)
+        n += strcmp(s->all[i].deployment, deployment) == 0;
+    return n > 1;
+}
+
 /* --- sentences --- */
+
+void as_server_names_write_ambiguous(const struct as_server_names *s, const char *deployment,
+                                     struct as_buf *out)
+{
+    uint32_t n = 0;
+
+    as_buf_printf(out,
+                  "several applications have a deployment '%s'; name one of them: ", deployment);
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (strcmp(s->all[i].deployment, deployment) == 0 && n++ < MAX_LISTED)
+            as_buf_printf(out, "%s%s/%s", n > 1 ? ", " : "", s->all[i].application, deployment);
+    }
+    if (n > MAX_LISTED)
+        as_buf_printf(out, " and %u more", n - MAX_LISTED);
+}
 
 /* "ranker" of "ranker-0"; n 0: the name does not have the form of a replica's. */
 static struct as_str deployment_of_replica(const char *name)

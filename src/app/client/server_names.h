@@ -20,9 +20,14 @@ struct as_server_names {
 int as_server_names_fetch(struct as_server_names *ret_s, const struct as_option_set *opts);
 void as_server_names_fini(struct as_server_names *s);
 
-/* The application that has the deployment; a deployment's name is unique in a file. NULL: none. */
+/* The application that has the deployment; of several the first. NULL: none. */
 const char *as_server_names_find_application(const struct as_server_names *s,
                                              struct as_str deployment);
+/* Several applications have a deployment of this name. */
+bool as_server_names_is_ambiguous(const struct as_server_names *s, const char *deployment);
+/* Appends a sentence that lists them. */
+void as_server_names_write_ambiguous(const struct as_server_names *s, const char *deployment,
+                                     struct as_buf *out);
 
 /* Appends a sentence for a name that is not a deployment. If `name` is an application or a replica,
  * it gives the command to type instead: `command` and `rest` are its words before and after the

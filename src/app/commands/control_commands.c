@@ -48,7 +48,15 @@ static void print_no_deployment(const struct as_server_names *names,
     (void)as_print_error(&text, AS_EXIT_CODE_FAILED);
 }
 
-/* A deployment's name is unique in a file, so the server knows its application. */
+static void print_ambiguous(const struct as_server_names *names, const struct deployment_name *n)
+{
+    struct as_buf text = {0};
+
+    as_server_names_write_ambiguous(names, n->deployment, &text);
+    (void)as_print_error(&text, AS_EXIT_CODE_FAILED);
+}
+
+/* The application that has a deployment of this name, if one has it. */
 static int find_application(const struct as_option_set *opts, struct deployment_name *n,
                             const char *verb)
 {
@@ -56,7 +64,10 @@ static int find_application(const struct as_option_set *opts, struct deployment_
     int code = as_server_names_fetch(&names, opts);
     const char *owner = as_server_names_find_application(&names, as_str_of(n->deployment));
 
-    if (owner) {
+    if (as_server_names_is_ambiguous(&names, n->deployment)) {
+        print_ambiguous(&names, n);
+        code = AS_EXIT_CODE_FAILED;
+    } else if (owner) {
         n->application = as_str_dup(as_str_of(owner));
     } else if (code == AS_EXIT_CODE_OK) {
         print_no_deployment(&names, n, opts, verb);

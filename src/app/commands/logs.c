@@ -1,6 +1,7 @@
 #include "app/commands/logs.h"
 
 #include "app/client/control_client.h"
+#include "base/id.h"
 #include "conf/option/exit_code.h"
 #include "ctl/output/journal.h"
 #include "tool/server/which_server.h"
@@ -28,8 +29,10 @@ struct logs {
     char *base;
     uint16_t port;
     int dir, notify, stop_fd;
-    char only[AS_JOURNAL_FILE_MAX]; /* print only this file; "": all, or … */
-    const char *deployment;         /* … those of this deployment's replicas; NULL: all */
+    char only[AS_JOURNAL_FILE_MAX]; /* print only this file; "": all, or those of … */
+    struct as_str application;      /* … this application (empty: any) … */
+    const char *replica;            /* … and this replica, or … */
+    const char *deployment;         /* … the replicas of this deployment; both NULL: all */
     struct source *all;
     uint32_t n;
     bool failed; /* stdout cannot be written */
@@ -139,13 +142,24 @@ static bool is_replica(const char *name, const char *deployment)
            as_str_u64(as_str_of(name + n + 1), &number) == 0;
 }
 
+static bool is_wanted(const struct logs *l, const char *name)
+{
+    struct as_str id = as_str_of(name), own = as_id_name(id);
+
+    if (!l->replica && !l->deployment)
+        return true;
+    if (l->application.n && !as_str_eq(as_id_application(id), l->application))
+        return false;
+    return l->replica ? as_str_eq(own, as_str_of(l->replica)) : is_replica(own.p, l->deployment);
+}
+
 /* NULL: the file is not of a process that is to be printed. */
 static struct source *add_source(struct logs *l, const char *file)
 {
     struct source s = {.fd = -1};
 
     if ((l->only[0] && strcmp(l->only, file) != 0) || !as_journal_parse_file_name(file, s.name) ||
-        (l->deployment && !is_replica(s.name, l->deployment)))
+        !is_wanted(l, s.name))
         return NULL;
     snprintf(s.file, sizeof(s.file), "%s", file);
     l->all = as_xrealloc(l->all, (l->n + 1) * sizeof(*l->all));
@@ -361,6 +375,52 @@ static int print_unknown(struct logs *l, const char *name)
     return AS_EXIT_CODE_NOT_FOUND;
 }
 
+/* The name stands for processes of several applications. */
+static bool is_ambiguous(const struct logs *l)
+{
+    for (uint32_t i = 1; i < l->n; i++) {
+        if (!as_str_eq(as_id_application(as_str_of(l->all[i].name)),
+                       as_id_application(as_str_of(l->all[0].name))))
+            return true;
+    }
+    return false;
+}
+
+static int print_ambiguous(const struct logs *l, const char *name)
+{
+    struct as_str last = {0};
+
+    fprintf(stderr, "anyserve: several applications have '%s'; name one of them:", name);
+    for (uint32_t i = 0; i < l->n; i++) { /* their replicas follow each other */
+        struct as_str app = as_id_application(as_str_of(l->all[i].name));
+
+        if (!as_str_eq(app, last))
+            fprintf(stderr, " %.*s/%s", AS_STR_FMT(app), name);
+        last = app;
+    }
+    fprintf(stderr, "\n");
+    return AS_EXIT_CODE_FAILED;
+}
+
+/* [APPLICATION/]REPLICA, else [APPLICATION/]DEPLOYMENT; the name of a process was not found. */
+static void list_named(struct logs *l, const char *name)
+{
+    const char *slash = strchr(name, '/'), *own = slash ? slash + 1 : name;
+
+    if (slash)
+        l->application = (struct as_str){name, (size_t)(slash - name)};
+    l->only[0] = 0;
+    l->replica = own;
+    list_sources(l);
+    if (l->n == 1)
+        memcpy(l->only, l->all[0].file, sizeof(l->only));
+    if (l->n)
+        return;
+    l->replica = NULL;
+    l->deployment = own;
+    list_sources(l);
+}
+
 static int print_logs(struct logs *l)
 {
     const char *name = as_option_str(l->opts, AS_OPT_REPLICA);
@@ -371,13 +431,12 @@ static int print_logs(struct logs *l)
     if (name[0])
         as_journal_file_name(l->only, name);
     list_sources(l);
-    if (name[0] && !l->n) { /* not a process: [APPLICATION/]DEPLOYMENT */
-        l->only[0] = 0;
-        l->deployment = strchr(name, '/') ? strchr(name, '/') + 1 : name;
-        list_sources(l);
-    }
+    if (name[0] && !l->n)
+        list_named(l, name);
     if (name[0] && !l->n)
         return print_unknown(l, name);
+    if (name[0] && is_ambiguous(l))
+        return print_ambiguous(l, name);
     for (uint32_t i = 0; i < l->n; i++)
         read_first(l, &l->all[i]);
     print_newest(l, as_option_u64(l->opts, AS_OPT_LINES));

@@ -46,9 +46,9 @@ static int store_change(struct as_control_api *o, const struct as_desired_state_
 
 /* The number is stored beside the text, which stays the same. */
 static int scale_deployment(struct as_control_api *o, const struct as_control_request *q,
-                            struct as_buf *err)
+                            struct as_str id, struct as_buf *err)
 {
-    struct as_desired_state_change what = {.deployment = q->deployment, .replicas = q->replicas};
+    struct as_desired_state_change what = {.deployment = id, .replicas = q->replicas};
     struct as_buf cause = {0}, text = {0};
     bool reset = q->replicas == AS_CONTROL_NONE;
     int rc;
@@ -61,8 +61,8 @@ static int scale_deployment(struct as_control_api *o, const struct as_control_re
     }
     what.cause = as_buf_slice(&cause);
     rc = as_desired_state_write_same(&o->desired, q->application, q->deployment, &text, err);
-    if (rc == 0 && (!reset || as_desired_state_scale_of(&o->desired, 0, q->deployment) !=
-                                  AS_DESIRED_STATE_UNSCALED))
+    if (rc == 0 &&
+        (!reset || as_desired_state_scale_of(&o->desired, 0, id) != AS_DESIRED_STATE_UNSCALED))
         rc = store_change(o, &what, &text, err);
     as_buf_fini(&cause);
     as_buf_fini(&text);
@@ -72,12 +72,12 @@ static int scale_deployment(struct as_control_api *o, const struct as_control_re
 /* A rollback by request: the number of replicas stays as it is, whether from the file or `scale`.
  */
 static int rollback_deployment(struct as_control_api *o, const struct as_control_request *q,
-                               struct as_buf *err)
+                               struct as_str id, struct as_buf *err)
 {
     uint64_t generation, left = o->desired.generation;
     struct as_buf cause = {0}, text = {0};
     struct as_declared models = {0};
-    int rc = as_reconciler_rollback_target(o->reconciler, q->deployment, &generation, err);
+    int rc = as_reconciler_rollback_target(o->reconciler, id, &generation, err);
 
     if (rc < 0)
         return rc;
@@ -92,7 +92,7 @@ static int rollback_deployment(struct as_control_api *o, const struct as_control
             o, &(struct as_desired_state_change){.cause = as_buf_slice(&cause), .models = &models},
             &text, err);
     if (rc == 0)
-        as_control_api_record_outcome(o, left, q->deployment, "healthy", "rolled back", AS_STR(""));
+        as_control_api_record_outcome(o, left, id, "healthy", "rolled back", AS_STR(""));
     as_declared_fini(&models);
     as_buf_fini(&cause);
     as_buf_fini(&text);
@@ -101,12 +101,9 @@ static int rollback_deployment(struct as_control_api *o, const struct as_control
 
 /* --- deployment files --- */
 
-/* Makes `text` the desired state and appends the answer to json. models: what its code was
- * described to have, or NULL. dry: only the answer. again: makes a new generation even if nothing
- * changes. */
-static int deploy_text(struct as_control_api *o, struct as_str cause, const struct as_buf *text,
-                       const struct as_declared *models, bool dry, bool again, struct as_buf *json,
-                       struct as_buf *err)
+int as_control_api_deploy_text(struct as_control_api *o, struct as_str cause,
+                               const struct as_buf *text, const struct as_declared *models,
+                               bool dry, bool again, struct as_buf *json, struct as_buf *err)
 {
     struct as_spec *to;
     struct as_buf changes = {0};
@@ -149,20 +146,29 @@ static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
     if (s)
         as_desired_state_write(s, &text);
     as_spec_free(s);
-    as_deploy_job_copy_models(&o->cache, &models);
+    as_deploy_job_copy_models(&o->cache, NULL, &models);
     if (err == 0)
-        err = deploy_text(o, AS_STR("deploy"), &text, &models, o->is_dry_run,
-                          !o->is_dry_run && as_reconciler_clear_failures(o->reconciler), &json,
-                          &wrong);
+        err = as_control_api_check_generation(o, AS_STR(""), o->expected, &wrong);
+    if (err == 0)
+        err = as_control_api_deploy_text(
+            o, AS_STR("deploy"), &text, &models, o->is_dry_run,
+            !o->is_dry_run && as_reconciler_clear_failures(o->reconciler, AS_STR("")), &json,
+            &wrong);
     as_declared_fini(&models);
     as_buf_fini(&text);
     send_answer(k, err, &json, &wrong);
+    as_control_api_job_ended(o);
+}
+
+void as_control_api_job_ended(struct as_control_api *o)
+{
     if (o->has_swept)
         as_control_api_sweep_code(o); /* nothing else would remove the copies of a refused file */
+    as_control_api_put_next(o);
 }
 
 /* The client has closed the connection: the job is cancelled, and nothing changes. */
-static void on_gone(void *arg)
+void as_control_api_on_gone(void *arg)
 {
     struct as_control_api *o = arg;
     struct as_control_call *k = o->pending_call;
@@ -171,9 +177,9 @@ static void on_gone(void *arg)
     o->job = NULL;
     o->pending_call = NULL;
     o->sweep_needed = true;
+    as_control_api_put_cancel(o);
     as_control_answer(k, AS_ECANCELLED, NULL);
-    if (o->has_swept)
-        as_control_api_sweep_code(o);
+    as_control_api_job_ended(o);
 }
 
 static void start_deploy(struct as_control_api *o, const struct as_control_request *q,
@@ -189,41 +195,12 @@ static void start_deploy(struct as_control_api *o, const struct as_control_reque
     }
     o->pending_call = k;
     o->is_dry_run = q->verb == AS_CONTROL_PLAN;
-    as_control_set_on_gone(k, on_gone, o);
-    as_deploy_job_start(&o->job, &o->deploy_conf, &o->cache, q->text, on_read, o);
-}
-
-static int delete_application(struct as_control_api *o, const struct as_control_request *q,
-                              struct as_buf *json, struct as_buf *err)
-{
-    struct as_buf cause = {0}, text = {0};
-    int rc;
-
-    as_buf_printf(&cause, "delete %.*s",
-                  AS_STR_FMT(q->application.n ? q->application : AS_STR("everything")));
-    rc = as_desired_state_write_without(&o->desired, q->application, &text, err);
-    if (rc == 0)
-        rc = deploy_text(o, as_buf_slice(&cause), &text, NULL, false, false, json, err);
-    as_buf_fini(&cause);
-    as_buf_fini(&text);
-    return rc;
+    o->expected = q->generation;
+    as_control_set_on_gone(k, as_control_api_on_gone, o);
+    as_deploy_job_start(&o->job, &o->deploy_conf, &o->cache, NULL, q->text, on_read, o);
 }
 
 /* --- reading --- */
-
-static void write_status(const struct as_control_api *o, struct as_buf *json)
-{
-    as_json_put_open(json, '{');
-    as_json_put_member_open(json, "controller_info", '{');
-    as_json_put_member_i64(json, "pid", getpid());
-    as_json_put_member_text(json, "state_dir", o->desired.folder);
-    as_json_put_close(json, '}');
-    as_json_put_member_u64(json, "generation", o->desired.generation);
-    as_json_put_member_open(json, "applications", '{');
-    as_reconciler_put_json(o->reconciler, json);
-    as_json_put_close(json, '}');
-    as_json_put_close(json, '}');
-}
 
 static void each_served(void *ctx, as_served_fn *fn, void *arg)
 {
@@ -238,13 +215,15 @@ static int handle_now(struct as_control_api *o, const struct as_control_request 
 {
     bool one = q->verb == AS_CONTROL_SCALE || q->verb == AS_CONTROL_RESTART ||
                q->verb == AS_CONTROL_ROLLBACK;
+    struct as_id id;
+    struct as_str deployment = as_id_make(&id, q->application, q->deployment);
     int rc = one ? as_reconciler_check_name(o->reconciler, q->application, q->deployment, err) : 0;
 
     if (rc < 0)
         return rc;
     switch (q->verb) {
     case AS_CONTROL_SHOW:
-        write_status(o, json);
+        as_control_api_write_status(o, json);
         return 0;
     case AS_CONTROL_CONFIG:
         as_spec_print(o->desired.spec, false, json);
@@ -252,15 +231,15 @@ static int handle_now(struct as_control_api *o, const struct as_control_request 
     case AS_CONTROL_HISTORY:
         return as_control_api_write_history(o, json, err);
     case AS_CONTROL_DELETE:
-        return delete_application(o, q, json, err);
+        return as_control_api_delete(o, q, json, err);
     case AS_CONTROL_SCALE:
-        rc = scale_deployment(o, q, err);
+        rc = scale_deployment(o, q, deployment, err);
         break;
     case AS_CONTROL_RESTART:
-        rc = as_reconciler_restart(o->reconciler, q->deployment, err);
+        rc = as_reconciler_restart(o->reconciler, deployment, err);
         break;
     default:
-        rc = rollback_deployment(o, q, err);
+        rc = rollback_deployment(o, q, deployment, err);
     }
     if (rc < 0)
         return rc;
@@ -279,6 +258,10 @@ static void handle_request(void *ctx, const struct as_control_request *q, struct
 
     if (q->verb == AS_CONTROL_DEPLOY || q->verb == AS_CONTROL_PLAN) {
         start_deploy(o, q, k);
+        return;
+    }
+    if (q->verb == AS_CONTROL_DEPLOY_ONE || q->verb == AS_CONTROL_PLAN_ONE) {
+        as_control_api_put_application(o, q, k);
         return;
     }
     rc = handle_now(o, q, &json, &err);
@@ -325,8 +308,8 @@ void as_control_api_on_healthy(struct as_control_api *o, const struct as_reconci
     if (!o->desired.store)
         return;
     o->sweep_needed = true;
-    if (as_store_set_healthy(o->desired.store, n->application, n->deployment, n->generation,
-                             n->before, &err) < 0)
+    if (as_store_set_healthy(o->desired.store, n->application, as_id_name(n->deployment),
+                             n->generation, n->before, &err) < 0)
         as_control_api_log_not_stored(o, AS_STR("the healthy generation"), &err);
     as_buf_fini(&err);
     as_control_api_record_outcome(o, n->generation, n->deployment, "failed", "healthy", AS_STR(""));
@@ -334,8 +317,8 @@ void as_control_api_on_healthy(struct as_control_api *o, const struct as_reconci
 
 void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_reconciler_outcome *n)
 {
-    struct as_store_failure failed = {n->application, n->deployment,
-                                      as_utf8_cut(n->why, AS_STORE_WHY_MAX)};
+    struct as_str name = as_id_name(n->deployment);
+    struct as_store_failure failed = {n->application, name, as_utf8_cut(n->why, AS_STORE_WHY_MAX)};
     /* keeps the present number of replicas: the old text has an old one, and `scale` may have set
      * another one since */
     struct as_desired_state_change what = {
@@ -349,15 +332,15 @@ void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_rec
 
     as_log_event(o->log, AS_LOG_WARN, "update_failed",
                  "deployment=%.*s generation=%" PRIu64 " back_to=%" PRIu64 " reason=%s",
-                 AS_STR_FMT(n->deployment), n->before, n->generation,
+                 AS_STR_FMT(as_id_shown(n->deployment)), n->before, n->generation,
                  as_log_quote(text, sizeof(text), n->why));
     as_control_api_record_outcome(o, n->before, n->deployment, "healthy", "failed", failed.why);
     as_buf_printf(&cause, "update of %.*s/%.*s failed, back to generation %" PRIu64 ": %.*s",
-                  AS_STR_FMT(n->application), AS_STR_FMT(n->deployment), n->generation,
+                  AS_STR_FMT(n->application), AS_STR_FMT(name), n->generation,
                   AS_STR_FMT(as_utf8_cut(n->why, REASON_MAX)));
     what.cause = as_buf_slice(&cause);
-    rc = as_desired_state_write_rollback(&o->desired, n->application, n->deployment, n->generation,
-                                         true, &body, &err);
+    rc = as_desired_state_write_rollback(&o->desired, n->application, name, n->generation, true,
+                                         &body, &err);
     if (rc == 0)
         rc =
             as_desired_state_models_with(&o->desired, n->generation, n->application, &models, &err);
@@ -374,8 +357,7 @@ void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_rec
 
 /* --- open and close --- */
 
-/* Collects the updates that failed since the last change by a request, each as "DEPLOYMENT\0WHY\0".
- * A deployment's name is unique on the server. */
+/* Collects the updates that failed since the last change by a request, each as "ID\0WHY\0". */
 static bool collect_failure(void *arg, const struct as_store_entry *e)
 {
     const struct as_store_failure *f = &e->failed;
@@ -383,21 +365,21 @@ static bool collect_failure(void *arg, const struct as_store_entry *e)
 
     if (!f->deployment.n)
         return false;
-    as_buf_printf(list, "%.*s", AS_STR_FMT(f->deployment));
+    as_buf_printf(list, "%.*s#%.*s", AS_STR_FMT(f->application), AS_STR_FMT(f->deployment));
     as_buf_add(list, "", 1);
     as_buf_printf(list, "%.*s", AS_STR_FMT(f->why));
     as_buf_add(list, "", 1);
     return true;
 }
 
-static struct as_str failure_of(const struct as_buf *list, const char *deployment)
+static struct as_str failure_of(const struct as_buf *list, const char *id)
 {
     const char *p = (const char *)list->p, *end = p + list->n;
 
     while (p < end) {
         const char *why = p + strlen(p) + 1;
 
-        if (strcmp(p, deployment) == 0)
+        if (strcmp(p, id) == 0)
             return as_str_of(why);
         p = why + strlen(why) + 1;
     }
@@ -412,11 +394,13 @@ static void restore_outcomes(struct as_control_api *o, const struct as_buf *fail
         const char *app = as_spec_str(w.app, AS_SPEC_APPLICATION_NAME),
                    *name = as_spec_str(w.deployment, AS_SPEC_DEPLOYMENT_NAME);
         uint64_t stable = 0, before = 0;
+        struct as_id id;
 
         as_store_healthy(o->desired.store, as_str_of(app), as_str_of(name), &stable, &before,
                          &none);
-        as_reconciler_set_history(o->reconciler, as_str_of(name), stable, before,
-                                  failure_of(failures, name));
+        as_spec_id(w.app, w.deployment, &id);
+        as_reconciler_set_history(o->reconciler, id.s, stable, before,
+                                  failure_of(failures, id.text));
     }
     as_buf_fini(&none);
 }
@@ -479,12 +463,16 @@ int as_control_api_redeclare(struct as_control_api *o, const struct as_option_se
                              const struct as_declared *app, struct as_buf *err)
 {
     struct as_buf text = {0}, json = {0};
+    struct as_declared models = {0};
     int rc;
 
     rc = as_initial_state_write(opts, app, &text, err);
     if (rc == 0) {
-        as_reconciler_clear_failures(o->reconciler);
-        rc = deploy_text(o, AS_STR("reload"), &text, app, false, true, &json, err);
+        as_declared_copy_models_of(&models, AS_STR(AS_INITIAL_STATE_APPLICATION), app);
+        as_reconciler_clear_failures(o->reconciler, AS_STR(""));
+        rc = as_control_api_deploy_text(o, AS_STR("reload"), &text, &models, false, true, &json,
+                                        err);
+        as_declared_fini(&models);
     }
     as_buf_fini(&text);
     as_buf_fini(&json);
@@ -501,7 +489,13 @@ int as_control_api_open(struct as_control_api *o, const struct as_option_set *op
 
     *o = (struct as_control_api){
         .reconciler = reconciler, .log = log, .debugging = as_option_bool(opts, AS_OPT_DEBUG)};
-    o->control = (struct as_control){.handle = handle_request, .each = each_served, .ctx = o};
+    as_list_init(&o->puts);
+    o->control = (struct as_control){.handle = handle_request,
+                                     .each = each_served,
+                                     .expect_pickle = as_control_api_expect_pickle,
+                                     .store_pickle = as_control_api_store_pickle,
+                                     .ctx = o};
+    o->max_uploads = (uint32_t)as_option_u64(opts, AS_OPT_MAX_UNUSED_PICKLES);
     o->deploy_conf =
         (struct as_deploy_job_conf){.loop = loop,
                                     .python = as_option_str(opts, AS_OPT_PYTHON),
@@ -509,6 +503,7 @@ int as_control_api_open(struct as_control_api *o, const struct as_option_set *op
     as_spec_limits_from_options(&o->deploy_conf.limits, opts);
     rc = open_desired(o, opts, app, &err);
     as_code_sweeper_init(&o->sweeper, loop, o->deploy_conf.code, log);
+    as_pickle_store_clean(o->deploy_conf.code);
     o->sweep_needed = true;
     if (rc == 0)
         rc = inform_reconciler(o, &err);
@@ -522,10 +517,12 @@ int as_control_api_open(struct as_control_api *o, const struct as_option_set *op
 void as_control_api_close(struct as_control_api *o)
 {
     o->has_swept = false;
+    as_control_api_put_close(o);
     if (o->pending_call)
-        on_gone(o);
+        as_control_api_on_gone(o);
     as_deploy_job_cache_fini(&o->cache);
     free(o->declared);
+    as_pickle_store_names_fini(&o->uploads);
     as_code_sweeper_close(&o->sweeper);
     free(o->code_dir);
     as_desired_state_close(&o->desired);

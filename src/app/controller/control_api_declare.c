@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 struct as_control_api_declared {
-    uint64_t deployment, models; /* hashes: of its name, of all that was said of it */
+    uint64_t deployment, models; /* hashes: of its id, of all that was said of its models … */
+    bool has_models;             /* … if anything was */
+    uint64_t route;              /* hash of its prefix; 0: it has none */
 };
 
 static uint64_t hash_of(const struct as_declared_deployment *d, struct as_str settings)
@@ -34,32 +36,54 @@ static const struct as_control_api_declared *find_declared(const struct as_contr
     return NULL;
 }
 
-/* A deployment of which no models are known is declared only to take back what was. */
+/* The prefix of the application, of its ingress deployment; "" of others. */
+static struct as_str route_of(const struct as_spec_walk *w)
+{
+    bool ingress = as_spec_is_set(w->deployment, AS_SPEC_DEPLOYMENT_INGRESS) &&
+                   as_spec_value(w->deployment, AS_SPEC_DEPLOYMENT_INGRESS)->i;
+    const char *prefix = ingress ? as_spec_str(w->app, AS_SPEC_APPLICATION_ROUTE_PREFIX) : NULL;
+
+    return as_str_of(prefix ? prefix : "");
+}
+
+/* Says what is new of the models of a deployment. One of which none are known is declared only to
+ * take back what was. */
+static void declare_models(struct as_control_api *o, const struct as_spec_walk *w,
+                           struct as_str name, const struct as_control_api_declared *before,
+                           struct as_control_api_declared *now, size_t *room)
+{
+    const struct as_declared_deployment *d = as_declared_find(&o->desired.models, name),
+                                        none = {.name = (char *)(uintptr_t)name.p};
+    struct as_buf settings = {0};
+
+    if (!d && !(before && before->has_models))
+        return;
+    as_spec_put_settings(w->deployment, o->debugging, &settings);
+    now->has_models = true;
+    now->models = hash_of(d ? d : &none, as_buf_slice(&settings));
+    if (!before || !before->has_models || before->models != now->models)
+        as_reconciler_declare(o->reconciler, d ? d : &none, as_buf_slice(&settings), room);
+    as_buf_fini(&settings);
+}
+
 void as_control_api_declare(struct as_control_api *o)
 {
-    struct as_control_api_declared *all = NULL, now;
+    struct as_control_api_declared *all = NULL;
     size_t room = AS_CTL_DECLARED_MAX;
     uint32_t n = 0;
 
     for (struct as_spec_walk w = {0}; as_spec_next(o->desired.spec->file, &w);) {
-        const char *name = as_spec_str(w.deployment, AS_SPEC_DEPLOYMENT_NAME);
-        const struct as_declared_deployment *d = as_declared_find(&o->desired.models,
-                                                                  as_str_of(name)),
-                                            none = {.name = (char *)(uintptr_t)name};
-        uint64_t hash = as_str_hash(as_str_of(name));
-        const struct as_control_api_declared *before = find_declared(o, hash);
-        struct as_buf settings = {0};
+        struct as_id id;
+        struct as_str name = as_spec_id(w.app, w.deployment, &id), route = route_of(&w);
+        struct as_control_api_declared now = {.deployment = as_str_hash(name)};
+        const struct as_control_api_declared *before = find_declared(o, now.deployment);
 
-        if (!d && !before)
-            continue;
-        as_spec_put_settings(w.deployment, o->debugging, &settings);
-        now =
-            (struct as_control_api_declared){hash, hash_of(d ? d : &none, as_buf_slice(&settings))};
-        if (!before || before->models != now.models)
-            as_reconciler_declare(o->reconciler, d ? d : &none, as_buf_slice(&settings), &room);
+        now.route = route.n ? as_str_hash(route) | 1 : 0;
+        declare_models(o, &w, name, before, &now, &room);
+        if ((before ? before->route : 0) != now.route)
+            as_reconciler_send_route(o->reconciler, name, route);
         all = as_xrealloc(all, (n + 1) * sizeof(*all));
         all[n++] = now;
-        as_buf_fini(&settings);
     }
     free(o->declared);
     o->declared = all;

@@ -7,16 +7,15 @@
 
 /* --- storing outcomes --- */
 
-void as_control_api_record_outcome(struct as_control_api *o, uint64_t generation,
-                                   struct as_str deployment, const char *from, const char *state,
-                                   struct as_str why)
+void as_control_api_record_outcome(struct as_control_api *o, uint64_t generation, struct as_str id,
+                                   const char *from, const char *state, struct as_str why)
 {
     struct as_buf err = {0};
 
     if (!o->desired.store)
         return;
-    if (as_store_set_outcome(o->desired.store, generation, deployment, as_str_of(from),
-                             as_str_of(state), why, &err) < 0)
+    if (as_store_set_outcome(o->desired.store, generation, as_id_application(id), as_id_name(id),
+                             as_str_of(from), as_str_of(state), why, &err) < 0)
         as_control_api_log_not_stored(o, AS_STR("the outcome of a change"), &err);
     as_buf_fini(&err);
 }
@@ -30,9 +29,8 @@ static void mark_healthy(void *arg, const struct as_served *s)
 {
     const struct healthy *h = arg;
 
-    if (s->kind == AS_SERVED_DEPLOYMENT && as_reconciler_is_stable(h->o->reconciler, s->deployment))
-        as_control_api_record_outcome(h->o, h->generation, s->deployment, "", "healthy",
-                                      AS_STR(""));
+    if (s->kind == AS_SERVED_DEPLOYMENT && as_reconciler_is_stable(h->o->reconciler, s->id))
+        as_control_api_record_outcome(h->o, h->generation, s->id, "", "healthy", AS_STR(""));
 }
 
 void as_control_api_record_healthy(struct as_control_api *o, uint64_t generation)
@@ -62,6 +60,7 @@ static void add_row(void *arg, const struct as_store_change *c)
 
     for (uint32_t i = 0; i < r->n && is_newest; i++)
         is_newest = !as_str_eq(as_str_of(r->all[i].deployment), c->deployment) ||
+                    !as_str_eq(as_str_of(r->all[i].application), c->application) ||
                     r->all[i].generation == c->generation;
     if (r->n == r->cap) {
         r->cap = AS_MAX(16u, 2 * r->cap);
@@ -100,14 +99,14 @@ static void set_text(char **text, struct as_str s)
  * the reconciler knows the progress; an older one was superseded before it was reached. */
 static void fill_state(const struct rows *all, struct row *r)
 {
-    const struct as_condition *c =
-        as_reconciler_condition(all->o->reconciler, as_str_of(r->deployment));
+    struct as_id id;
+    struct as_str deployment = as_id_make(&id, as_str_of(r->application), as_str_of(r->deployment));
+    const struct as_condition *c = as_reconciler_condition(all->o->reconciler, deployment);
     bool is_removed = strcmp(r->step, "removed") == 0;
 
     if (r->state[0])
         return;
-    if (is_removed ||
-        (r->is_newest && as_reconciler_is_stable(all->o->reconciler, as_str_of(r->deployment)))) {
+    if (is_removed || (r->is_newest && as_reconciler_is_stable(all->o->reconciler, deployment))) {
         set_text(&r->state, AS_STR("healthy"));
     } else if (!r->is_newest || !c) {
         set_text(&r->state, AS_STR("superseded"));

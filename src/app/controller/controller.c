@@ -4,6 +4,7 @@
 #include "app/controller/control_api.h"
 #include "app/controller/reload.h"
 #include "app/options/conf.h"
+#include "base/counter.h"
 #include "conf/option/exit_code.h"
 #include "conf/spec/spec_row.h"
 #include "core/replicas/heartbeat.h"
@@ -24,7 +25,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#define ANSWERS_MOST ((uint64_t)64 << 20) /* bytes of answers that clients have not read yet */
+#define UPLOADS_AT_ONCE 2u /* of the largest pickled code; further bytes are refused */
+#define ANSWERS_MOST    ((uint64_t)64 << 20) /* bytes of answers that clients have not read yet */
 
 struct controller {
     struct as_journal journal;
@@ -34,6 +36,8 @@ struct controller {
     struct as_channel *channel;
     struct as_timer heartbeat; /* the next heartbeat to the supervisor */
     as_ns heartbeat_interval;  /* 0: none are sent */
+    struct as_timer refusals;  /* when the dispatcher is told of more refusals */
+    uint64_t refusals_told;
     struct as_declared app;
     struct as_reconciler *reconciler;
     struct as_control_api control_api;
@@ -62,6 +66,35 @@ static void on_heartbeat(struct as_timer *t)
         send_heartbeat(c);
     else
         as_timer_set(t, as_loop_now(c->loop) + c->heartbeat_interval);
+}
+
+/* Refusals of the control API are counted with the other ones, in the dispatcher's metrics. At most
+ * one message a second says how many there were. */
+static void tell_refusals(struct controller *c)
+{
+    const struct as_edge_stat *s = as_edge_stat(c->edge);
+    uint64_t all = as_counter_read(&s->other_users) + as_counter_read(&s->unauthenticated);
+
+    if (all == c->refusals_told || !c->channel)
+        return;
+    as_channel_send(c->channel,
+                    &(struct as_ctl_message){.type = AS_CTL_REFUSED,
+                                             .number = (uint32_t)(all - c->refusals_told)});
+    c->refusals_told = all;
+    as_timer_set(&c->refusals, as_loop_now(c->loop) + AS_SEC);
+}
+
+static void on_refusals(struct as_timer *t)
+{
+    tell_refusals(AS_CONTAINER(t, struct controller, refusals));
+}
+
+static void on_refused(void *ctx)
+{
+    struct controller *c = ctx;
+
+    if (c->refusals.at == AS_NEVER)
+        tell_refusals(c);
 }
 
 static void send_message(void *ctx, const struct as_ctl_message *m)
@@ -268,7 +301,10 @@ static void open_control_api(struct controller *c, const struct as_option_set *o
     read_token(c, o);
     conf.token = c->token[0] ? c->token : NULL;
     conf.host = c->host;
-    c->budgets.requests.limit = conf.max_http_body * conf.max_requests;
+    conf.on_refused = on_refused;
+    conf.refused_ctx = c;
+    c->budgets.requests.limit =
+        conf.max_http_body * conf.max_requests + UPLOADS_AT_ONCE * conf.max_pickle;
     c->budgets.answers.limit = ANSWERS_MOST;
     c->budgets.requests.share = c->budgets.answers.share = 100;
     if (as_edge_new(&c->edge, c->loop, NULL, &conf, &c->budgets, &c->log) < 0)
@@ -307,6 +343,7 @@ static void serve(struct controller *c, const struct as_option_set *o,
     if (as_option_ns(o, AS_OPT_HEARTBEAT_TIMEOUT))
         c->heartbeat_interval = as_heartbeat_interval(as_option_ns(o, AS_OPT_HEARTBEAT_TIMEOUT));
     as_timer_init(&c->heartbeat, c->loop, on_heartbeat);
+    as_timer_init(&c->refusals, c->loop, on_refusals);
     conf = reconciler_conf(c, o);
     as_reconciler_new(&c->reconciler, c->loop, &conf, &ops, c, &c->log);
     if (as_control_api_open(&c->control_api, o, &c->app, c->reconciler, c->loop, &c->log) < 0)
@@ -316,6 +353,7 @@ static void serve(struct controller *c, const struct as_option_set *o,
     as_loop_run(c->loop);
     as_reload_close(reload);
     as_timer_close(&c->heartbeat, NULL);
+    as_timer_close(&c->refusals, NULL);
     as_edge_stop(c->edge);
     as_edge_close(c->edge);
     as_control_events_close(c->control_api.control.events);

@@ -2,6 +2,7 @@
 
 #include "conf/spec/spec_diff.h"
 #include "ctl/state/code_store.h"
+#include "ctl/state/pickle_store.h"
 #include "ctl/worker/worker_spec.h"
 #include "edge/admin/control.h"
 #include "wire/json/json.h"
@@ -21,6 +22,7 @@ struct as_deploy_job {
     struct as_deploy_job_cache *cache;
     struct as_spec *spec;
     uint32_t next;     /* index of the application that is processed */
+    bool is_whole;     /* a file, not one application */
     bool is_described; /* its code was described in this job */
     struct as_describe_job *describer;
     struct as_deploy_job **self;
@@ -45,10 +47,14 @@ void as_deploy_job_cache_fini(struct as_deploy_job_cache *m)
     *m = (struct as_deploy_job_cache){0};
 }
 
-void as_deploy_job_copy_models(const struct as_deploy_job_cache *m, struct as_declared *models)
+void as_deploy_job_copy_models(const struct as_deploy_job_cache *m, const char *application,
+                               struct as_declared *models)
 {
-    for (uint32_t i = 0; i < m->n; i++)
-        as_declared_copy_all_models(models, &m->descriptions[i].app);
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (!application || strcmp(m->descriptions[i].name, application) == 0)
+            as_declared_copy_models_of(models, as_str_of(m->descriptions[i].name),
+                                       &m->descriptions[i].app);
+    }
 }
 
 /* With its length, since the word may contain any character. */
@@ -67,6 +73,10 @@ static char *key_of(const struct as_spec_object *app)
     put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH));
     put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR));
     put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_CODE));
+    put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_PYTHON));
+    put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_ARGS));
+    for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_GRPC_SERVICERS); i++)
+        put_word(&b, as_spec_text(app, AS_SPEC_APPLICATION_GRPC_SERVICERS, i));
     for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_ENV); i++)
         put_word(&b, as_spec_text(app, AS_SPEC_APPLICATION_ENV, i));
     for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++) {
@@ -106,8 +116,7 @@ static void cache_description(struct as_deploy_job_cache *m, const struct as_spe
     k->app = *code;
 }
 
-/* Drops the descriptions of applications that the spec does not have. */
-static void drop_unserved(struct as_deploy_job_cache *m, const struct as_spec *s)
+void as_deploy_job_cache_keep(struct as_deploy_job_cache *m, const struct as_spec *s)
 {
     uint32_t kept = 0;
 
@@ -132,10 +141,10 @@ static void finish_job(struct as_deploy_job *j, int err, struct as_str why)
 {
     struct as_spec *s = err ? NULL : j->spec;
 
-    if (s) {
-        drop_unserved(j->cache, s);
+    if (s && j->is_whole)
+        as_deploy_job_cache_keep(j->cache, s);
+    if (s)
         j->spec = NULL;
-    }
     *j->self = NULL;
     j->done(j->ctx, err, s, why);
     free_job(j);
@@ -175,11 +184,27 @@ char *as_deploy_job_set_code_folder(struct as_deploy_job_conf *conf,
 static const char **texts_of(const struct as_spec_object *app, enum as_spec_key key)
 {
     uint32_t n = as_spec_count(app, key);
-    const char **all = as_xalloc((n + 1) * sizeof(*all));
+    const char **all = as_xalloc((n + 3) * sizeof(*all)); /* and two more, see put_args */
 
     for (uint32_t i = 0; i < n; i++)
         all[i] = as_spec_text(app, key, i);
     return all;
+}
+
+/* The arguments of a function that builds the application, and its gRPC services, in the
+ * environment of what describes it. */
+static void put_args(struct as_deploy_job_source *w, const struct as_spec_object *app)
+{
+    const char *args = as_spec_str(app, AS_SPEC_APPLICATION_ARGS);
+    uint32_t n = as_spec_count(app, AS_SPEC_APPLICATION_ENV);
+
+    w->servicers = as_worker_spec_servicers(app);
+    if (w->servicers)
+        w->where.env[n++] = w->servicers;
+    if (!args)
+        return;
+    w->args = as_str_format(AS_WORKER_SPEC_ARGS "=%s", args);
+    w->where.env[n] = w->args;
 }
 
 static bool is_live(const struct as_spec_object *app)
@@ -192,22 +217,26 @@ static bool is_live(const struct as_spec_object *app)
 int as_deploy_job_source(struct as_deploy_job_source *ret_w, const struct as_deploy_job_conf *conf,
                          const struct as_spec_object *app, const char *known, struct as_buf *err)
 {
-    const char *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE);
+    const char *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE),
+               *python = as_spec_str(app, AS_SPEC_APPLICATION_PYTHON);
     int rc = 0;
 
     *ret_w = (struct as_deploy_job_source){
-        .where = {.python = conf->python,
+        .where = {.python = python ? python : conf->python,
                   .target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH),
+                  .application = as_spec_str(app, AS_SPEC_APPLICATION_NAME),
                   .dir = as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR),
                   .env = texts_of(app, AS_SPEC_APPLICATION_ENV),
                   .timeout = conf->timeout},
         .code = {.store = conf->code,
                  .copy = as_code_store_is_copy(code) ? code : NULL,
+                 .pickle = as_pickle_store_is_pickle(code) ? code : NULL,
                  .folder = as_spec_is_set(app, AS_SPEC_APPLICATION_WORKING_DIR),
                  .exclude = texts_of(app, AS_SPEC_APPLICATION_CODE_EXCLUDE),
                  .known = known,
                  .max_bytes = conf->max_code_bytes,
                  .max_files = conf->max_code_files}};
+    put_args(ret_w, app);
     if (is_live(app))
         return 0;
     ret_w->where.code = &ret_w->code;
@@ -215,6 +244,8 @@ int as_deploy_job_source(struct as_deploy_job_source *ret_w, const struct as_dep
         rc = as_code_store_check(conf->code, code, err);
     else if (strlen(conf->code) > AS_CODE_STORE_PATH_MAX)
         rc = AS_EINVALID;
+    else if (ret_w->code.pickle)
+        rc = as_pickle_store_check(conf->code, code, err);
     if (rc == AS_EINVALID)
         as_buf_printf(err,
                       "the path of the folder for copies of code has %zu bytes, at most %u are "
@@ -228,6 +259,8 @@ void as_deploy_job_source_fini(struct as_deploy_job_source *w)
 {
     free(w->where.env);
     free(w->code.exclude);
+    free(w->args);
+    free(w->servicers);
     *w = (struct as_deploy_job_source){0};
 }
 
@@ -302,12 +335,16 @@ static void describe_next(struct as_deploy_job *j)
     as_buf_fini(&err);
 }
 
-static bool has_copy(const struct as_deploy_job *j, const char *code)
+/* Whether `code` names a copy or pickled code that is there. */
+static bool is_stored(const struct as_deploy_job *j, const char *code)
 {
     struct as_buf none = {0};
-    bool has;
+    bool has = false;
 
-    has = as_code_store_check(j->conf.code, code, &none) == 0;
+    if (as_code_store_is_copy(code))
+        has = as_code_store_check(j->conf.code, code, &none) == 0;
+    else if (as_pickle_store_is_pickle(code))
+        has = as_pickle_store_check(j->conf.code, code, &none) == 0;
     as_buf_fini(&none);
     return has;
 }
@@ -317,8 +354,7 @@ static bool has_copy(const struct as_deploy_job *j, const char *code)
 static bool is_description_valid(const struct as_deploy_job *j)
 {
     const char *code = as_spec_str(application(j), AS_SPEC_APPLICATION_CODE);
-    bool same = j->is_described || is_live(application(j)) ||
-                (as_code_store_is_copy(code) && has_copy(j, code));
+    bool same = j->is_described || is_live(application(j)) || is_stored(j, code);
 
     return same && find_current_description(j);
 }
@@ -351,7 +387,7 @@ static void process_next(struct as_deploy_job *j)
         j->next++;
         j->is_described = false;
     }
-    if (rc == 0 && described)
+    if (rc == 0 && described && j->is_whole)
         rc = as_deploy_job_check(j->spec, &err);
     if (rc < 0 || described)
         finish_job(j, rc, as_buf_slice(&err));
@@ -361,8 +397,8 @@ static void process_next(struct as_deploy_job *j)
 }
 
 void as_deploy_job_start(struct as_deploy_job **ret_job, const struct as_deploy_job_conf *conf,
-                         struct as_deploy_job_cache *cache, struct as_str text,
-                         as_deploy_job_done_fn *done, void *ctx)
+                         struct as_deploy_job_cache *cache, const char *application,
+                         struct as_str text, as_deploy_job_done_fn *done, void *ctx)
 {
     struct as_deploy_job *j = as_xalloc(sizeof(*j));
     struct as_buf err = {0};
@@ -373,8 +409,11 @@ void as_deploy_job_start(struct as_deploy_job **ret_job, const struct as_deploy_
     j->self = ret_job;
     j->done = done;
     j->ctx = ctx;
+    j->is_whole = !application;
     *ret_job = j;
-    rc = as_spec_parse(&j->spec, &conf->limits, AS_CONTROL_FILE, text, &err);
+    rc = application ? as_spec_parse_application(&j->spec, &conf->limits, AS_CONTROL_FILE,
+                                                 application, text, &err)
+                     : as_spec_parse(&j->spec, &conf->limits, AS_CONTROL_FILE, text, &err);
     if (rc < 0)
         finish_job(j, rc, as_buf_slice(&err));
     else

@@ -33,17 +33,21 @@ struct as_deploy_job_cache {
     uint32_t n;
 };
 void as_deploy_job_cache_fini(struct as_deploy_job_cache *m);
-/* Adds the models of all descriptions; after a job: those of its spec. */
-void as_deploy_job_copy_models(const struct as_deploy_job_cache *m, struct as_declared *models);
+/* Adds the models of all descriptions, or of one application's; after a job: those of its spec. */
+void as_deploy_job_copy_models(const struct as_deploy_job_cache *m, const char *application,
+                               struct as_declared *models);
+/* Drops the descriptions of applications that the spec does not have. */
+void as_deploy_job_cache_keep(struct as_deploy_job_cache *m, const struct as_spec *s);
 
 /* The end of a job: s is the whole spec, which the callee then owns, or NULL with the error in
  * `why`. Called once, perhaps before as_deploy_job_start returns; the job is freed after it. */
 typedef void as_deploy_job_done_fn(void *ctx, int err, struct as_spec *s, struct as_str why);
 
-/* *ret_job is valid until `done` is called, and NULL from then on. */
+/* *ret_job is valid until `done` is called, and NULL from then on. application: the text is this
+ * one, whose spec is not checked as a whole (as_deploy_job_check); NULL: it is a file. */
 void as_deploy_job_start(struct as_deploy_job **ret_job, const struct as_deploy_job_conf *conf,
-                         struct as_deploy_job_cache *cache, struct as_str text,
-                         as_deploy_job_done_fn *done, void *ctx);
+                         struct as_deploy_job_cache *cache, const char *application,
+                         struct as_str text, as_deploy_job_done_fn *done, void *ctx);
 /* Cancels and frees the job; `done` is not called. NULL is fine. */
 void as_deploy_job_stop(struct as_deploy_job *j);
 
@@ -58,6 +62,7 @@ char *as_deploy_job_set_code_folder(struct as_deploy_job_conf *conf,
 struct as_deploy_job_source {
     struct as_describe_source where;
     struct as_describe_code code;
+    char *args, *servicers; /* in where.env, or NULL */
 };
 /* Fills *ret_w, which then points into itself, conf and app. known: a copy whose description is
  * cached, or NULL. AS_EINVALID: the copy that the file names does not exist, or none can be made;

@@ -33,6 +33,31 @@ static void add_scale(void *scales, const struct as_store_scale *scale)
                                              scale->replicas};
 }
 
+/* Earlier versions have stored names in place of ids: they were unique in a file. */
+static struct as_str full_id(const struct as_spec *s, struct as_str stored, struct as_id *id)
+{
+    struct as_spec_walk w;
+
+    return !as_id_is_full(stored) && as_spec_find_deployment(s->file, stored, &w)
+               ? as_spec_id(w.app, w.deployment, id)
+               : stored;
+}
+
+static void qualify_scales(struct as_desired_state_scales *s, const struct as_spec *file)
+{
+    struct as_id id;
+
+    for (uint32_t i = 0; i < s->n; i++) {
+        struct as_str *own = &s->all[i].deployment, full = full_id(file, *own, &id);
+        char *old = (char *)(uintptr_t)own->p;
+
+        if (full.p == own->p)
+            continue;
+        *own = (struct as_str){as_str_dup(full), full.n};
+        free(old);
+    }
+}
+
 /* The deployment's num_replicas in the file; -1: there is no such deployment. */
 static int64_t declared_replicas(const struct as_spec *s, struct as_str deployment)
 {
@@ -68,7 +93,9 @@ static struct as_desired_state_scales updated_scales(const struct as_desired_sta
 static int64_t find_scale(const struct as_desired_state_scales *s, struct as_str deployment)
 {
     for (uint32_t i = 0; i < s->n; i++) {
-        if (as_str_eq(s->all[i].deployment, deployment))
+        struct as_str own = s->all[i].deployment;
+
+        if (as_str_eq(own, as_id_is_full(own) ? deployment : as_id_name(deployment)))
             return s->all[i].replicas;
     }
     return AS_DESIRED_STATE_UNSCALED;
@@ -104,13 +131,27 @@ static void collect_model(void *arg, const struct as_store_model *m)
     as_declared_add_model(arg, m->deployment, m->name, m->frame);
 }
 
-static int load_models(struct as_desired_state *d, uint64_t generation, struct as_declared *models,
-                       struct as_buf *err)
+/* s: the file of that generation. */
+static int load_models(struct as_desired_state *d, uint64_t generation, const struct as_spec *s,
+                       struct as_declared *models, struct as_buf *err)
 {
-    if (generation != d->generation)
-        return d->store ? as_store_each_model(d->store, generation, collect_model, models, err) : 0;
-    as_declared_copy_all_models(models, &d->models);
-    return 0;
+    int rc = 0;
+
+    if (generation == d->generation)
+        as_declared_copy_all_models(models, &d->models);
+    else if (d->store)
+        rc = as_store_each_model(d->store, generation, collect_model, models, err);
+    for (uint32_t i = 0; i < models->n; i++) {
+        char *own = models->deployments[i].name;
+        struct as_id id;
+        struct as_str full = full_id(s, as_str_of(own), &id);
+
+        if (full.p == own)
+            continue;
+        models->deployments[i].name = as_str_dup(full);
+        free(own);
+    }
+    return rc;
 }
 
 /* Those of the deployments in `to`. */
@@ -119,20 +160,18 @@ static void update_models(const struct as_declared *from, const struct as_spec *
 {
     *ret_models = (struct as_declared){0};
     for (struct as_spec_walk w = {0}; as_spec_next(to->file, &w);) {
+        struct as_id id;
         const struct as_declared_deployment *d =
-            as_declared_find(from, as_str_of(as_spec_str(w.deployment, AS_SPEC_DEPLOYMENT_NAME)));
+            as_declared_find(from, as_spec_id(w.app, w.deployment, &id));
 
         if (d)
             as_declared_copy_models(ret_models, d);
     }
 }
 
-static bool has_deployment(const struct as_spec *s, struct as_str application, struct as_str name)
+static bool is_of(const struct as_declared_deployment *d, struct as_str application)
 {
-    struct as_spec_walk w;
-
-    return as_spec_find_deployment(s->file, name, &w) &&
-           as_str_eq(as_str_of(as_spec_str(w.app, AS_SPEC_APPLICATION_NAME)), application);
+    return as_str_eq(as_id_application(as_str_of(d->name)), application);
 }
 
 int as_desired_state_models_with(struct as_desired_state *d, uint64_t generation,
@@ -144,13 +183,13 @@ int as_desired_state_models_with(struct as_desired_state *d, uint64_t generation
     int rc = as_desired_state_load(d, generation, &s, err);
 
     if (rc == 0)
-        rc = load_models(d, generation, &then, err);
+        rc = load_models(d, generation, s, &then, err);
     for (uint32_t i = 0; rc == 0 && i < then.n; i++) {
-        if (has_deployment(s, application, as_str_of(then.deployments[i].name)))
+        if (is_of(&then.deployments[i], application))
             as_declared_copy_models(models, &then.deployments[i]);
     }
     for (uint32_t i = 0; rc == 0 && i < d->models.n; i++) {
-        if (!has_deployment(s, application, as_str_of(d->models.deployments[i].name)))
+        if (!is_of(&d->models.deployments[i], application))
             as_declared_copy_models(models, &d->models.deployments[i]);
     }
     as_declared_fini(&then);
@@ -187,8 +226,9 @@ static int load_newest(struct as_desired_state *d, struct as_buf *err)
     if (rc < 0)
         return rc;
     rc = load_scales(d, e.generation, &scales, err);
+    qualify_scales(&scales, s);
     if (rc == 0)
-        rc = load_models(d, e.generation, &models, err);
+        rc = load_models(d, e.generation, s, &models, err);
     if (rc < 0) {
         as_spec_free(s);
         free_scales(&scales);
@@ -236,7 +276,7 @@ int as_desired_state_open_initial(struct as_desired_state *d, const char *folder
     d->store = NULL;
     if (as_spec_parse(&s, &as_desired_state_limits, AS_STORE_FILE, initial, err) < 0)
         return AS_EINVALID;
-    as_declared_copy_all_models(&models, code);
+    as_declared_copy_models_of(&models, AS_STR(AS_ID_DEFAULT), code);
     set_newest(d, 1, s, (struct as_desired_state_scales){0}, &models);
     return rc;
 }
@@ -322,8 +362,21 @@ int64_t as_desired_state_start_time(const struct as_desired_state *d)
     return (int64_t)((rc ? as_clock_read(CLOCK_REALTIME) : as_timespec_ns(&st.st_mtim)) / AS_MS);
 }
 
-/* The rows of models, which point into `from`; the caller frees them. */
-static struct as_store_model *model_rows(const struct as_declared *from, uint32_t *ret_n)
+/* The rows of scales and models of the deployments in `s`, which point into `from`; the caller
+ * frees them. An earlier version reads names only. */
+static struct as_store_scale *scale_rows(const struct as_desired_state_scales *from,
+                                         const struct as_spec *s)
+{
+    struct as_store_scale *rows = as_xalloc((from->n + 1) * sizeof(*rows));
+
+    for (uint32_t i = 0; i < from->n; i++)
+        rows[i] = (struct as_store_scale){as_spec_plain_id(s->file, from->all[i].deployment),
+                                          from->all[i].replicas};
+    return rows;
+}
+
+static struct as_store_model *model_rows(const struct as_declared *from, const struct as_spec *s,
+                                         uint32_t *ret_n)
 {
     struct as_store_model *rows = NULL;
     uint32_t n = 0;
@@ -333,7 +386,8 @@ static struct as_store_model *model_rows(const struct as_declared *from, uint32_
 
         rows = as_xrealloc(rows, (n + d->n_models + 1) * sizeof(*rows));
         for (uint32_t k = 0; k < d->n_models; k++)
-            rows[n++] = (struct as_store_model){as_str_of(d->name), as_str_of(d->models[k].name),
+            rows[n++] = (struct as_store_model){as_spec_plain_id(s->file, as_str_of(d->name)),
+                                                as_str_of(d->models[k].name),
                                                 as_buf_slice(&d->models[k].frame)};
     }
     *ret_n = n;
@@ -347,7 +401,7 @@ static int create_store(struct as_desired_state *d, struct as_buf *err)
                                .spec = as_str_of(d->initial),
                                .time_ms = as_desired_state_start_time(d)};
     struct changes changes = {0};
-    struct as_store_model *models = model_rows(&d->models, &e.n_models);
+    struct as_store_model *models = model_rows(&d->models, d->spec, &e.n_models);
     uint64_t generation;
     int rc = as_store_open(&d->store, d->folder, d->keep, err);
 
@@ -376,9 +430,9 @@ static int store_generation(struct as_desired_state *d,
     struct as_store_entry e = {.cause = change->cause,
                                .spec = text,
                                .time_ms = (int64_t)(as_clock_read(CLOCK_REALTIME) / AS_MS),
-                               .scales = scales->all,
                                .n_scales = scales->n};
-    struct as_store_model *rows = model_rows(models, &e.n_models);
+    struct as_store_scale *numbers = scale_rows(scales, to);
+    struct as_store_model *rows = model_rows(models, to, &e.n_models);
     int rc = d->store ? 0 : create_store(d, err);
 
     if (change->failed)
@@ -389,9 +443,11 @@ static int store_generation(struct as_desired_state *d,
     e.changes = changes.all;
     e.n_changes = changes.n;
     e.models = rows;
+    e.scales = numbers;
     if (rc == 0)
         rc = as_store_put(d->store, &e, ret_generation, err);
     free_changes(&changes);
+    free(numbers);
     free(rows);
     return rc;
 }
@@ -431,134 +487,4 @@ int as_desired_state_load(struct as_desired_state *d, uint64_t generation, struc
     else if (generation > 1)
         rc = AS_ENOTFOUND;
     return rc < 0 ? rc : as_spec_parse(ret_s, &as_desired_state_limits, AS_STORE_FILE, e.spec, err);
-}
-
-/* --- texts --- */
-
-/* Without defaults: a default in the text would override an option of the server. */
-void as_desired_state_write(const struct as_spec *s, struct as_buf *text)
-{
-    as_spec_json(s->file, false, text);
-}
-
-static struct as_spec_object *application_of(const struct as_spec *s, struct as_str name,
-                                             struct as_buf *err)
-{
-    struct as_spec_object *app = as_spec_find(s->file, AS_SPEC_FILE_APPLICATIONS, name);
-
-    if (!app)
-        as_buf_printf(err, "there is no application '%.*s'", AS_STR_FMT(name));
-    return app;
-}
-
-static struct as_spec_object *deployment_of(const struct as_spec *s, struct as_str application,
-                                            struct as_str name, struct as_buf *err)
-{
-    struct as_spec_object *app = application_of(s, application, err),
-                          *d =
-                              app ? as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, name) : NULL;
-
-    if (app && !d)
-        as_buf_printf(err, "there is no deployment '%.*s'", AS_STR_FMT(name));
-    return d;
-}
-
-int as_desired_state_write_same(struct as_desired_state *d, struct as_str application,
-                                struct as_str deployment, struct as_buf *text, struct as_buf *err)
-{
-    if (!deployment_of(d->spec, application, deployment, err))
-        return AS_ENOTFOUND;
-    as_desired_state_write(d->spec, text);
-    return 0;
-}
-
-int as_desired_state_write_without(struct as_desired_state *d, struct as_str application,
-                                   struct as_buf *text, struct as_buf *err)
-{
-    struct as_spec *s;
-    uint32_t before;
-    int rc;
-
-    if (!application.n) {
-        as_buf_str(text, "{\"applications\": []}");
-        return 0;
-    }
-    rc = as_desired_state_load(d, 0, &s, err);
-    if (rc < 0)
-        return rc;
-    before = as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS);
-    for (uint32_t i = before; i-- > 0;) {
-        const struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
-
-        if (as_str_eq(as_str_of(as_spec_str(app, AS_SPEC_APPLICATION_NAME)), application))
-            as_spec_remove_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
-    }
-    if (as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS) < before) {
-        as_desired_state_write(s, text);
-    } else {
-        as_buf_printf(err, "there is no application '%.*s'", AS_STR_FMT(application));
-        rc = AS_ENOTFOUND;
-    }
-    as_spec_free(s);
-    return rc;
-}
-
-/* Replaces an object of a list by one that another spec owns; only for printing the list. */
-static void swap_object(const struct as_spec_object *o, enum as_spec_key list,
-                        const struct as_spec_object *old, struct as_spec_object *new)
-{
-    const struct as_spec_value *v = as_spec_value(o, list);
-
-    for (uint32_t i = 0; i < v->n; i++) {
-        if (v->objects[i] == old)
-            v->objects[i] = new;
-    }
-}
-
-/* Replaces the application by its earlier state `then`, with the present numbers of replicas. */
-static void swap_application(struct as_spec *s, const struct as_spec_object *app,
-                             struct as_spec_object *then)
-{
-    for (uint32_t i = 0; i < as_spec_count(then, AS_SPEC_APPLICATION_DEPLOYMENTS); i++) {
-        struct as_spec_object *d = as_spec_object(then, AS_SPEC_APPLICATION_DEPLOYMENTS, i);
-        const char *name = as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME);
-        const struct as_spec_object *now =
-            as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, as_str_of(name));
-
-        if (now)
-            as_spec_set_int(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS,
-                            as_spec_i64(now, AS_SPEC_DEPLOYMENT_NUM_REPLICAS));
-    }
-    swap_object(s->file, AS_SPEC_FILE_APPLICATIONS, app, then);
-}
-
-int as_desired_state_write_rollback(struct as_desired_state *d, struct as_str application,
-                                    struct as_str deployment, uint64_t generation, bool whole,
-                                    struct as_buf *text, struct as_buf *err)
-{
-    struct as_spec_object *now, *then, *app, *app_then;
-    struct as_spec *s = NULL, *old = NULL;
-    int64_t replicas;
-    int rc = as_desired_state_load(d, 0, &s, err);
-
-    if (rc == 0)
-        rc = as_desired_state_load(d, generation, &old, err);
-    now = rc == 0 ? deployment_of(s, application, deployment, err) : NULL;
-    then = now ? deployment_of(old, application, deployment, err) : NULL;
-    if (then) {
-        replicas = as_spec_i64(whole ? then : now, AS_SPEC_DEPLOYMENT_NUM_REPLICAS);
-        app = application_of(s, application, err);
-        app_then = application_of(old, application, err);
-        if (as_spec_compare(app, now, app_then, now, NULL) == AS_SPEC_SAME)
-            swap_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, now, then);
-        else
-            swap_application(s, app, app_then);
-        as_spec_set_int(then, AS_SPEC_DEPLOYMENT_NUM_REPLICAS, replicas);
-        as_desired_state_write(s, text);
-    } else if (rc == 0) {
-        rc = AS_ENOTFOUND;
-    }
-    as_spec_free(s);
-    as_spec_free(old);
-    return rc;
 }

@@ -22,7 +22,7 @@ extern const struct as_spec_limits as_desired_state_limits;
 
 #define AS_DESIRED_STATE_UNSCALED (-1)
 
-/* The numbers of replicas that `scale` has set. Owns the names. */
+/* The numbers of replicas that `scale` has set. Owns the ids. */
 struct as_desired_state_scales {
     struct as_store_scale *all;
     uint32_t n;
@@ -61,7 +61,7 @@ int as_desired_state_probe(const char *folder, struct as_buf *err);
 struct as_desired_state_change {
     struct as_str cause;
     const struct as_store_failure *failed; /* the failed update that it rolls back, or NULL */
-    struct as_str deployment; /* the deployment whose number of replicas is set; empty: none … */
+    struct as_str deployment; /* id of the one whose number of replicas is set; empty: none … */
     int64_t replicas;         /* … to this; AS_DESIRED_STATE_UNSCALED: to that of the file */
     const struct as_declared *models; /* of the deployments; NULL: they have those of before */
 };
@@ -79,8 +79,8 @@ int as_desired_state_models_with(struct as_desired_state *d, uint64_t generation
                                  struct as_str application, struct as_declared *models,
                                  struct as_buf *err);
 
-/* The number of replicas that `scale` has set for a deployment in a generation (0: the newest), or
- * AS_DESIRED_STATE_UNSCALED: num_replicas of the file is valid. */
+/* The number of replicas that `scale` has set for a deployment (its id) in a generation (0: the
+ * newest), or AS_DESIRED_STATE_UNSCALED: num_replicas of the file is valid. */
 int64_t as_desired_state_scale_of(struct as_desired_state *d, uint64_t generation,
                                   struct as_str deployment);
 

@@ -9,7 +9,7 @@
 #include "conf/option/option.h"
 #include "conf/spec/spec.h"
 
-#define AS_INITIAL_STATE_APPLICATION "default" /* of a server that `run` started */
+#define AS_INITIAL_STATE_APPLICATION AS_ID_DEFAULT /* of a server that `run` started */
 
 /* Makes a whole spec, which the caller frees. --workers, if given, replaces num_replicas of every
  * deployment; otherwise the number in the code is used, or 1. AS_EINVALID: the code declares

@@ -1,6 +1,7 @@
 #include "app/controller/reload.h"
 
 #include "conf/spec/spec_row.h"
+#include "ctl/worker/worker_spec.h"
 #include "io/loop/file_watch.h"
 
 #include <errno.h>
@@ -20,6 +21,7 @@ struct as_reload {
                      served */
     struct as_timer quiet;
     char *declared; /* what the served code declares, as text */
+    char *args;     /* the variable with the arguments of the command line, or NULL */
     int err_fd;
 };
 
@@ -61,11 +63,11 @@ static void report_failure(const struct as_reload *r, struct as_str why)
 static int restart_all(struct as_control_api *o, struct as_buf *err)
 {
     struct as_spec_walk w = {0};
+    struct as_id id;
     int rc = 0;
 
     while (rc == 0 && as_spec_next(o->desired.spec->file, &w))
-        rc = as_reconciler_restart(
-            o->reconciler, as_str_of(as_spec_str(w.deployment, AS_SPEC_DEPLOYMENT_NAME)), err);
+        rc = as_reconciler_restart(o->reconciler, as_spec_id(w.app, w.deployment, &id), err);
     return rc;
 }
 
@@ -116,8 +118,10 @@ static void on_described(void *ctx, const struct as_describe_end *end)
 static void on_quiet(struct as_timer *t)
 {
     struct as_reload *r = AS_CONTAINER(t, struct as_reload, quiet);
+    const char *env[] = {r->args, NULL};
     struct as_describe_source where = {.python = as_option_str(r->opts, AS_OPT_PYTHON),
                                        .target = r->opts->args[0],
+                                       .env = r->args ? env : NULL,
                                        .timeout = as_option_ns(r->opts, AS_OPT_START_TIMEOUT)};
     struct as_buf err = {0};
 
@@ -156,6 +160,8 @@ struct as_reload *as_reload_new(struct as_loop *loop, const struct as_option_set
     }
     as_timer_init(&r->quiet, loop, on_quiet);
     r->declared = declared_text(app);
+    if (app->args)
+        r->args = as_str_format(AS_WORKER_SPEC_ARGS "=%s", app->args);
     watch_files(r, app);
     r->resumed = control_api->desired.generation > 1;
     if (r->resumed)
@@ -168,6 +174,7 @@ static void on_closed(struct as_timer *t)
     struct as_reload *r = AS_CONTAINER(t, struct as_reload, quiet);
 
     free(r->declared);
+    free(r->args);
     free(r);
 }
 

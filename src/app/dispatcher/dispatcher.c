@@ -17,6 +17,18 @@ static void on_sigterm(uv_signal_t *h, int signum AS_UNUSED)
     as_dispatcher_drain(h->data);
 }
 
+static void set_driver_token(struct as_dispatcher *d)
+{
+    char token[AS_RUNTIME_TOKEN_LEN + 1];
+
+    if (as_runtime_read_token_of(as_option_str(d->opts, AS_OPT_RUNTIME_DIR),
+                                 (uint16_t)as_option_u64(d->opts, AS_OPT_PORT), AS_RUNTIME_DRIVER,
+                                 token))
+        as_log_event(&d->log, AS_LOG_WARN, "no_driver_token", "reason=\"no program can call\"");
+    else
+        as_fleet_set_driver_token(d->fleet, as_str_of(token));
+}
+
 static void set_join_token(struct as_dispatcher *d)
 {
     char token[AS_RUNTIME_TOKEN_LEN + 1];
@@ -104,6 +116,7 @@ static int set_up(struct as_dispatcher *d, const struct as_dispatcher_fds *fds)
         return AS_EIO;
     loop = d->lanes[0].loop;
     as_fleet_new(&d->fleet, loop, &conf, &as_dispatcher_fleet_ops, d, &d->log);
+    as_fleet_set_budgets(d->fleet, &d->budgets.requests, &d->budgets.answers);
     as_status_page_init(&d->status_page, d->fleet, &d->budgets, as_loop_now(loop));
     as_timer_init(&d->end_timer, loop, as_dispatcher_on_end_timer);
     as_timer_init(&d->admit_timer, loop, as_dispatcher_on_admit_timeout);
@@ -112,6 +125,7 @@ static int set_up(struct as_dispatcher *d, const struct as_dispatcher_fds *fds)
         return AS_EIO;
     as_outbox_init(&d->outbox, AS_OUTBOX_LIMIT);
     set_join_token(d);
+    set_driver_token(d);
     if (set_up_status(d) || set_up_lanes(d) || set_up_management(d))
         return AS_EIO;
     return as_sock_open(&d->control, loop, fds->control, as_dispatcher_on_control);

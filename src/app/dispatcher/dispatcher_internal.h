@@ -96,6 +96,7 @@ void as_client_lane_post(struct as_client_lane *to, struct as_letter *letter,
 void as_dispatcher_send_fewer(void *dispatcher, struct as_str worker, uint64_t epoch, uint32_t n);
 /* Closes *fd, if it is one, and sets it to `next`. */
 void as_dispatcher_replace_fd(int *fd, int next);
+void as_dispatcher_on_calls_done(void *ctx);              /* of as_fleet_ops */
 extern const struct as_fleet_ops as_dispatcher_fleet_ops; /* ctx: the dispatcher */
 void as_dispatcher_on_control(struct as_sock *s, int events);
 void as_dispatcher_on_admit_timeout(struct as_timer *t);

@@ -226,17 +226,32 @@ static void restore_record(struct as_dispatcher *d, const struct as_ctl_message 
                                                    .declared = m->id == 1},
                          &why))
         as_log_event(&d->log, m->id == 1 ? AS_LOG_INFO : AS_LOG_WARN, "record_unusable",
-                     "deployment=%.*s model=%.*s reason=\"%s\"", AS_STR_FMT(m->deployment),
-                     AS_STR_FMT(m->replica), why);
+                     "deployment=%.*s model=%.*s reason=\"%s\"",
+                     AS_STR_FMT(as_id_shown(m->deployment)), AS_STR_FMT(m->replica), why);
+}
+
+static void ask_worker(struct as_dispatcher *d, const struct as_ctl_message *m)
+{
+    enum as_control_op op;
+    struct as_str body;
+
+    if (as_ctl_parse_ask(m->text, &op, &body))
+        on_answer(d, m->replica, m->token, m->id, AS_EUNIMPLEMENTED, AS_STR("no such question"));
+    else
+        as_fleet_send_control(d->fleet, m->token, m->id, op, body);
+}
+
+static void set_route(struct as_dispatcher *d, const struct as_ctl_message *m)
+{
+    if (!as_fleet_set_route(d->fleet, m->deployment, m->text))
+        as_log_event(&d->log, AS_LOG_WARN, "route_unusable", "deployment=%.*s prefix=%.*s",
+                     AS_STR_FMT(as_id_shown(m->deployment)), AS_STR_CUT(m->text, 200));
 }
 
 /* fd: the descriptor that came with the message, or -1; only TOLD and YIELD have one. */
 static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, int *fd)
 {
     struct as_replica_slot_facts facts;
-
-    enum as_control_op op;
-    struct as_str body;
 
     switch (m->type) {
     /* each message may be repeated: the supervisor sends everything to a new dispatcher */
@@ -280,12 +295,11 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
     case AS_CTL_RETIRE:
         as_fleet_retire_process(d->fleet, m->token);
         break;
+    case AS_CTL_REFUSED:
+        d->status_page.control_refusals += m->number;
+        break;
     case AS_CTL_ASK:
-        if (as_ctl_parse_ask(m->text, &op, &body))
-            on_answer(d, m->replica, m->token, m->id, AS_EUNIMPLEMENTED,
-                      AS_STR("no such question"));
-        else
-            as_fleet_send_control(d->fleet, m->token, m->id, op, body);
+        ask_worker(d, m);
         break;
     case AS_CTL_TOLD:
         if (!d->clients_admitted && *fd >= 0) {
@@ -317,6 +331,9 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
         break;
     case AS_CTL_KNOWN:
         restore_record(d, m);
+        break;
+    case AS_CTL_ROUTE:
+        set_route(d, m);
         break;
     case AS_CTL_DRAIN:
         as_dispatcher_shutdown(d);
@@ -400,5 +417,5 @@ static bool on_record(void *ctx, const struct as_fleet_record *r)
     return true;
 }
 
-const struct as_fleet_ops as_dispatcher_fleet_ops = {on_ready,   on_gone,   on_kill,
-                                                     on_retired, on_answer, on_record};
+const struct as_fleet_ops as_dispatcher_fleet_ops = {
+    on_ready, on_gone, on_kill, on_retired, on_answer, on_record, as_dispatcher_on_calls_done};

@@ -59,6 +59,24 @@ static void stop_lanes(struct as_dispatcher *d, int exit_code)
         as_client_lane_post(&d->lanes[i], &d->lanes[i].stop, open_stop);
 }
 
+/* No client is left, and nobody waits for a call. */
+static void end_drain(struct as_dispatcher *d)
+{
+    if (!d->yielding) /* else the workers serve another dispatcher */
+        as_fleet_drain(d->fleet);
+    as_dispatcher_send_text(d, AS_CTL_DRAINED, AS_STR(""), AS_STR(""), AS_STR(""));
+    as_log_event(&d->log, AS_LOG_INFO, "drained", "unanswered=%u", as_fleet_unanswered(d->fleet));
+    stop_lanes(d, 0);
+}
+
+void as_dispatcher_on_calls_done(void *ctx)
+{
+    struct as_dispatcher *d = ctx;
+
+    if (d->phase == AS_DISPATCHER_DRAINING)
+        end_drain(d);
+}
+
 static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_dispatcher *d = AS_CONTAINER(letter, struct as_client_lane, drained)->d;
@@ -70,11 +88,7 @@ static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
         stop_lanes(d, 0);
         return;
     }
-    if (!d->yielding) /* else the workers serve another dispatcher */
-        as_fleet_drain(d->fleet);
-    as_dispatcher_send_text(d, AS_CTL_DRAINED, AS_STR(""), AS_STR(""), AS_STR(""));
-    as_log_event(&d->log, AS_LOG_INFO, "drained", "unanswered=%u", as_fleet_unanswered(d->fleet));
-    stop_lanes(d, 0);
+    as_fleet_await_calls(d->fleet); /* until --drain-timeout */
 }
 
 /* On the lane's loop, when all of its connections are closed. */
@@ -153,6 +167,8 @@ void as_dispatcher_drain(struct as_dispatcher *d)
     share_handover_out(d);
     for (uint32_t i = 0; i < d->n_lanes; i++)
         as_client_lane_post(&d->lanes[i], &d->lanes[i].drain, open_drain);
+    if (!d->yielding) /* else callers connect to the other dispatcher as well */
+        as_fleet_refuse_callers(d->fleet);
     if (d->yielding)
         as_simple_start_handover(d->fleet, as_dispatcher_send_fewer, d);
     else

@@ -1,6 +1,8 @@
 #include "app/options/argument.h"
 
 #include "conf/option/exit_code.h"
+#include "conf/spec/spec_row.h"
+#include "ctl/worker/worker_spec.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -219,4 +221,34 @@ void as_argument_add_hint(const char *path, struct as_buf *err)
                       "  %s may not be a deployment file: that is YAML or JSON with the key "
                       "`applications`\n",
                       path);
+}
+
+int as_argument_put_variable(const struct as_option_set *opts, struct as_buf *ret_variable,
+                             struct as_buf *err)
+{
+    size_t most = (size_t)as_spec_rows[AS_SPEC_APPLICATION_ARGS].max;
+
+    if (opts->n_args < 2)
+        return AS_EXIT_CODE_OK;
+    as_buf_str(ret_variable, AS_WORKER_SPEC_ARGS "={");
+    for (uint32_t i = 1; i < opts->n_args; i++) {
+        const char *text = opts->args[i], *eq = strchr(text, '=');
+
+        if (!eq || eq == text) {
+            as_buf_printf(err,
+                          "'%s' is not KEY=VALUE, an argument of a function that builds the "
+                          "application",
+                          text);
+            return AS_EXIT_CODE_USAGE;
+        }
+        as_buf_str(ret_variable, i > 1 ? "," : "");
+        as_buf_json(ret_variable, (struct as_str){text, (size_t)(eq - text)});
+        as_buf_str(ret_variable, ":");
+        as_buf_json(ret_variable, as_str_of(eq + 1));
+    }
+    as_buf_str(ret_variable, "}");
+    if (ret_variable->n <= sizeof(AS_WORKER_SPEC_ARGS) + most)
+        return AS_EXIT_CODE_OK;
+    as_buf_printf(err, "the arguments KEY=VALUE have more than %zu bytes", most);
+    return AS_EXIT_CODE_USAGE;
 }

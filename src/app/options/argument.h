@@ -6,7 +6,7 @@
 #ifndef AS_APP_ARGUMENT_H
 #define AS_APP_ARGUMENT_H
 
-#include "base/buf.h"
+#include "conf/option/option.h"
 
 /* For a command that takes code: FILE.py or MODULE, either with :ATTRIBUTE. Returns an exit code;
  * on failure stderr says what the argument is instead. A name that only Python can look up passes.
@@ -18,5 +18,11 @@ int as_argument_check_file(const char *command, const char *path);
 /* After errors in the contents of a file: if its name ends neither like YAML nor like JSON, appends
  * to `err` that it may not be a deployment file. */
 void as_argument_add_hint(const char *path, struct as_buf *err);
+
+/* For a command whose first argument is code: the others are KEY=VALUE, for a function that builds
+ * the application. Appends the variable by which the worker program gets them; nothing without any.
+ * Returns an exit code, and `err` says what is wrong. */
+int as_argument_put_variable(const struct as_option_set *opts, struct as_buf *ret_variable,
+                             struct as_buf *err);
 
 #endif

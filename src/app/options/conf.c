@@ -66,6 +66,9 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
                                   as_option_ns(o, AS_OPT_SUSPECT_WAIT)},
         .parts = {as_option_i64(o, AS_OPT_STREAM_CREDIT),
                   (int64_t)as_option_u64(o, AS_OPT_STREAM_CREDIT_BYTES)},
+        .call_credit = (uint32_t)as_option_u64(o, AS_OPT_CALL_CREDIT),
+        .call_credit_bytes = as_option_u64(o, AS_OPT_CALL_CREDIT_BYTES),
+        .max_report = (uint32_t)as_option_u64(o, AS_OPT_MAX_REPORT_BYTES),
     };
 
     /* The seed of routing, and of the hashes of requests that may share a batch
@@ -123,11 +126,17 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o)
                .max_header_list = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADER_BYTES),
                .max_headers = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADERS),
                .limits = h2_limits(o)},
+        .websocket = {.session = {.max_message = as_option_u64(o, AS_OPT_WEBSOCKET_MAX_MESSAGE),
+                                  .max_fragments =
+                                      (uint32_t)as_option_u64(o, AS_OPT_WEBSOCKET_MAX_FRAGMENTS)},
+                      .ping_interval = as_option_ns(o, AS_OPT_WEBSOCKET_PING_INTERVAL),
+                      .ping_timeout = as_option_ns(o, AS_OPT_WEBSOCKET_PING_TIMEOUT)},
         .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
         .stream_requests = (uint32_t)as_option_u64(o, AS_OPT_STREAM_REQUESTS),
         .max_connections = per_thread(as_option_u64(o, AS_OPT_MAX_CONNECTIONS), threads),
         .max_requests = per_thread(as_option_u64(o, AS_OPT_MAX_REQUESTS), threads),
         .max_http_body = as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES),
+        .ingress_buffer = as_option_u64(o, AS_OPT_INGRESS_BUFFER),
         .message_option = "--max-message-bytes",
         .body_option = "--max-http-body-bytes",
         .inflated_option = "--max-inflated-bytes",
@@ -171,6 +180,8 @@ struct as_edge_conf as_conf_control(const struct as_option_set *o)
     c.max_connections = c.max_requests = (uint32_t)as_option_u64(o, AS_OPT_MAX_CONTROL_CONNECTIONS);
     c.max_message = c.max_http_body = c.max_inflated = as_option_u64(o, AS_OPT_MAX_SPEC_BYTES);
     c.message_option = c.body_option = c.inflated_option = "--max-spec-bytes";
+    c.max_pickle = as_option_u64(o, AS_OPT_MAX_PICKLE_BYTES);
+    c.pickle_option = "--max-pickle-bytes";
     return c;
 }
 

@@ -1,6 +1,10 @@
 #include "app/server/port_in_use.h"
 
 #include "io/process/resource_holder.h"
+#include "io/process/server_processes.h"
+
+#include <string.h>
+#include <unistd.h>
 
 static void put_holder(struct as_buf *out, const struct as_resource_holder *h)
 {
@@ -59,4 +63,18 @@ void as_port_in_use_print(enum as_option_id id, const char *host, uint16_t port)
         as_buf_printf(&b, "  See who has it:         ss -ltnp 'sport = :%u'\n", port);
     fprintf(stderr, "%.*s", AS_STR_FMT(as_buf_slice(&b)));
     as_buf_fini(&b);
+}
+
+bool as_port_in_use_is_ending(uint16_t port, const char *runtime_dir, uint16_t server_port)
+{
+    char lock[AS_RUNTIME_PATH_MAX];
+    struct as_resource_holder h;
+
+    /* a server that ends in order removes the file */
+    if (as_runtime_path(lock, runtime_dir, server_port, AS_RUNTIME_LOCK) != 0 ||
+        access(lock, F_OK) != 0 || as_runtime_is_running(runtime_dir, server_port))
+        return false;
+    /* the descriptors of a process that is being ended cannot be read: it is not found */
+    return !as_resource_holder_of_port(&h, port) ||
+           strcmp(h.program, AS_SERVER_PROCESSES_DISPATCHER) == 0;
 }

@@ -12,4 +12,8 @@ void as_port_in_use_write_holder(struct as_buf *out, uint16_t port);
  * to do. */
 void as_port_in_use_print(enum as_option_id id, const char *host, uint16_t port);
 
+/* Does a process of a server have the port whose supervisor was killed? It ends by itself, within
+ * moments. `runtime_dir` and `server_port` say which server: the one that shall start. */
+bool as_port_in_use_is_ending(uint16_t port, const char *runtime_dir, uint16_t server_port);
+
 #endif

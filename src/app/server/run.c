@@ -4,7 +4,7 @@
 #include "app/controller/initial_state.h"
 #include "app/options/argument.h"
 #include "app/server/early_dispatcher.h"
-#include "app/server/port_in_use.h"
+#include "app/server/ports.h"
 #include "app/server/resume.h"
 #include "conf/option/exit_code.h"
 #include "conf/spec/spec.h"
@@ -21,12 +21,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define HOST_ADDRESSES 3u    /* addresses that one --host may have */
-#define TARGET_MAX     4095u /* bytes; the limit of an import_path */
-#define LOOPBACK       "127.0.0.1"
-#define STATUS_PORTS   100u /* tried for the default status port */
-#define FILES_LEAST    128u /* open files: listeners, pipes and sockets of some workers */
-#define DEBUG_START    (86400 * AS_SEC) /* --start-timeout with --debug: its greatest value */
+#define TARGET_MAX  4095u            /* bytes; the limit of an import_path */
+#define ARGS_MAX    16384u           /* bytes; the limit of the key args */
+#define FILES_LEAST 128u             /* open files: listeners, pipes and sockets of some workers */
+#define DEBUG_START (86400 * AS_SEC) /* --start-timeout with --debug: its greatest value */
 
 /* All that is set up before the supervisor's loop runs. If anything fails, the error is printed and
  * nothing is left behind. */
@@ -38,6 +36,7 @@ struct run {
     struct as_interpreter python;
     struct as_runtime_dir dir;
     struct as_handover listeners;
+    struct as_ports ports;
     struct as_notify notify;
     struct as_declared app;
     uint32_t *replicas; /* of each of its deployments */
@@ -45,164 +44,9 @@ struct run {
     int signal_fd, end_fd; /* signalfds: all signals of a supervisor; those that end a server */
     int hold;              /* ret_hold of the kind; -1: none */
     char link[AS_RUNTIME_PATH_MAX], registry[AS_RUNTIME_PATH_MAX];
-    char host[256];                    /* --host without brackets */
-    char *workers;                     /* the folder of the workers' sockets */
-    struct as_buf management, control; /* the addresses that were bound; empty: off */
+    char host[256]; /* --host without brackets */
+    char *workers;  /* the folder of the workers' sockets */
 };
-
-/* Each text names the option to change. */
-static int print_not_bound(enum as_option_id id, const char *host, uint16_t port, int rc, int e)
-{
-    const char *key = as_option_key(id);
-    bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* takes ADDRESS:PORT */
-
-    if (rc == AS_EEXISTS) {
-        as_port_in_use_print(id, host, port);
-        return AS_EXIT_CODE_BUSY;
-    }
-    if (rc == AS_EINVALID)
-        fprintf(stderr,
-                "anyserve: '%s' is not an address of this machine.\n"
-                "  Choose one with --%s; 0.0.0.0 stands for all.\n",
-                host, is_guarded ? key : as_option_key(AS_OPT_HOST));
-    else
-        fprintf(stderr, "anyserve: cannot listen on %s port %u (--%s): %s\n", host, port, key,
-                strerror(e));
-    return AS_EXIT_CODE_CONFIG;
-}
-
-/* *port is set to the port that was bound. */
-static int listen_tcp(struct run *r, enum as_option_id id, const char *host, uint16_t *port,
-                      enum as_handover_kind kind)
-{
-    int fds[HOST_ADDRESSES], e, n;
-
-    n = as_listen_tcp(host, *port, fds, HOST_ADDRESSES, port, &e);
-    if (n < 0)
-        return print_not_bound(id, host, *port, n, e);
-    for (int i = 0; i < n; i++)
-        as_handover_add(&r->listeners, kind, fds[i]);
-    return AS_EXIT_CODE_OK;
-}
-
-/* Listens on a port of the options, and sets the option to the port that was bound. */
-static int listen_port(struct run *r, enum as_option_id id, const char *host,
-                       enum as_handover_kind kind)
-{
-    uint16_t port = (uint16_t)as_option_u64(r->opts, id);
-    int rc = listen_tcp(r, id, host, &port, kind);
-
-    /* the dispatcher, the banner and the runtime folder use the real one */
-    if (rc == AS_EXIT_CODE_OK)
-        as_option_set_i64(r->opts, id, port);
-    return rc;
-}
-
-/* Listens on the default status port or, if it is in use, on the next free one. */
-static int listen_any_status(struct run *r)
-{
-    uint16_t first = (uint16_t)as_option_u64(r->opts, AS_OPT_STATUS_PORT), port = first;
-    int fd, e, n = AS_EEXISTS;
-    struct as_buf who = {0};
-
-    for (uint16_t i = 0; n == AS_EEXISTS && i < STATUS_PORTS; i++)
-        n = as_listen_tcp(LOOPBACK, (uint16_t)(first + i), &fd, 1, &port, &e);
-    if (n == AS_EEXISTS) {
-        fprintf(stderr,
-                "anyserve: every port from %u to %u on " LOOPBACK " is taken.\n"
-                "  Choose one for the status page:  --status-port N   (off: no status port)\n",
-                first, first + STATUS_PORTS - 1);
-        return AS_EXIT_CODE_BUSY;
-    }
-    if (n < 0)
-        return print_not_bound(AS_OPT_STATUS_PORT, LOOPBACK, first, n, e);
-    as_handover_add(&r->listeners, AS_HANDOVER_STATUS, fd);
-    as_option_set_i64(r->opts, AS_OPT_STATUS_PORT, port);
-    if (port != first) {
-        as_port_in_use_write_holder(&who, first);
-        fprintf(stderr, "anyserve: port %u is taken by %.*s; the status port is %u\n", first,
-                AS_STR_FMT(as_buf_slice(&who)), port);
-        as_buf_fini(&who);
-    }
-    return AS_EXIT_CODE_OK;
-}
-
-static int listen_status(struct run *r)
-{
-    if (!r->opts->v[AS_OPT_STATUS_PORT].given)
-        return listen_any_status(r);
-    if (!as_option_u64(r->opts, AS_OPT_STATUS_PORT))
-        return AS_EXIT_CODE_OK; /* off */
-    return listen_port(r, AS_OPT_STATUS_PORT, LOOPBACK, AS_HANDOVER_STATUS);
-}
-
-/* A TCP listener whose clients must send a token. */
-struct token_listener {
-    enum as_option_id address, token;
-    enum as_handover_kind kind;
-    const char *who; /* the clients, for messages */
-};
-
-/* Listens on the address of the options, if any. The token file is checked before anything listens;
- * the process that serves there reads it itself. ret_bound: the address that was bound; empty: off.
- */
-static int listen_guarded(struct run *r, const struct token_listener *g, struct as_buf *ret_bound,
-                          struct as_buf *err)
-{
-    const char *text = as_option_str(r->opts, g->address), *key = as_option_key(g->address);
-    const char *file = as_option_str(r->opts, g->token);
-    char host[AS_LISTEN_HOST_MAX], token[AS_TOKEN_MAX + 1];
-    uint16_t port;
-    int rc;
-
-    if (!text[0] && file[0])
-        as_buf_printf(err, "--%s is for --%s, which is not given", as_option_key(g->token), key);
-    else if (text[0] && !file[0])
-        as_buf_printf(err, "--%s needs --%s: a file with the token that %s must send", key,
-                      as_option_key(g->token), g->who);
-    if (err->n)
-        return AS_EXIT_CODE_USAGE;
-    if (!text[0])
-        return AS_EXIT_CODE_OK;
-    if (as_listen_parse_address(text, host, &port) < 0) {
-        as_buf_printf(
-            err, "--%s '%s' is not ADDRESS:PORT, like 127.0.0.1:9000, localhost:0 or [::1]:9000",
-            key, text);
-        return AS_EXIT_CODE_USAGE;
-    }
-    if (as_token_read(file, token, err) < 0)
-        return AS_EXIT_CODE_CONFIG;
-    explicit_bzero(token, sizeof(token));
-    rc = listen_tcp(r, g->address, host, &port, g->kind);
-    if (rc == AS_EXIT_CODE_OK)
-        as_banner_address(ret_bound, host, port, false);
-    return rc;
-}
-
-static int listen_token_ports(struct run *r, struct as_buf *err)
-{
-    static const struct token_listener management = {
-        AS_OPT_MANAGEMENT, AS_OPT_MANAGEMENT_TOKEN_FILE, AS_HANDOVER_MANAGEMENT, "workers"};
-    static const struct token_listener control = {AS_OPT_CONTROL, AS_OPT_CONTROL_TOKEN_FILE,
-                                                  AS_HANDOVER_API, "whoever asks there"};
-    int rc = listen_guarded(r, &management, &r->management, err);
-
-    return rc == AS_EXIT_CODE_OK ? listen_guarded(r, &control, &r->control, err) : rc;
-}
-
-/* Before any code is loaded, so that a port in use is reported at once and not after a minute of
- * loading weights. */
-static int listen_ports(struct run *r, struct as_buf *err)
-{
-    const char *host = as_option_str(r->opts, AS_OPT_HOST);
-    int rc = listen_port(r, AS_OPT_PORT, host, AS_HANDOVER_GRPC);
-
-    if (rc == AS_EXIT_CODE_OK && as_option_u64(r->opts, AS_OPT_GRPC_PORT))
-        rc = listen_port(r, AS_OPT_GRPC_PORT, host, AS_HANDOVER_GRPC);
-    if (rc == AS_EXIT_CODE_OK)
-        rc = listen_status(r);
-    return rc == AS_EXIT_CODE_OK ? listen_token_ports(r, err) : rc;
-}
 
 static int listen_socket(struct run *r, const char *name, enum as_handover_kind kind,
                          struct as_buf *err)
@@ -271,8 +115,8 @@ static void show_banner(struct run *r)
                           .python_why = r->python.why,
                           .link = r->link,
                           .registry = r->registry,
-                          .management = text_or_null(&r->management),
-                          .control = text_or_null(&r->control)};
+                          .management = text_or_null(&r->ports.management),
+                          .control = text_or_null(&r->ports.control)};
     struct as_buf b = {0};
 
     as_banner_write(&b, &v);
@@ -453,9 +297,35 @@ static bool check_one_deployment(const struct run *r, struct as_buf *err)
     return false;
 }
 
+/* Asks the code what it declares. */
+static int describe(struct run *r, struct as_buf *err)
+{
+    bool debug = as_option_bool(r->opts, AS_OPT_DEBUG);
+    struct as_buf arguments = {0};
+    const char *env[3] = {0};
+    uint32_t n = 0;
+    int rc = as_argument_put_variable(r->opts, &arguments, err);
+
+    if (debug)
+        env[n++] = "PYTHONBREAKPOINT=0"; /* it has no terminal */
+    if (arguments.n)
+        env[n++] = as_buf_cstr(&arguments);
+    if (rc == AS_EXIT_CODE_OK)
+        rc = as_describe_run(
+            &r->app,
+            &(struct as_describe_source){.python = r->python.path,
+                                         .target = r->target,
+                                         .env = n ? env : NULL,
+                                         .timeout = as_option_ns(r->opts, AS_OPT_START_TIMEOUT)},
+            r->end_fd, err);
+    if (rc == AS_EXIT_CODE_OK && debug && !check_one_deployment(r, err))
+        rc = AS_EXIT_CODE_USAGE;
+    as_buf_fini(&arguments);
+    return rc;
+}
+
 static int set_up_and_supervise(struct run *r, struct as_buf *err)
 {
-    static const char *no_breakpoints[] = {"PYTHONBREAKPOINT=0", NULL}; /* it has no terminal */
     int rc, e;
 
     unsetenv("ANYSERVE_DEBUG"); /* only prepare_debug may set it */
@@ -467,6 +337,8 @@ static int set_up_and_supervise(struct run *r, struct as_buf *err)
     if ((as_option_bool(r->opts, AS_OPT_RELOAD) && !prepare_reload(r, err)) ||
         (as_option_bool(r->opts, AS_OPT_DEBUG) && !prepare_debug(r, err)))
         return AS_EXIT_CODE_USAGE;
+    if (as_option_bool(r->opts, AS_OPT_AS_RAY))
+        setenv("AS_RAY", "1", 1); /* for the worker program, also while it describes the code */
     strip_host_brackets(r);
     rc = check_files(err);
     if (rc != AS_EXIT_CODE_OK)
@@ -492,23 +364,13 @@ static int set_up_and_supervise(struct run *r, struct as_buf *err)
     /* also without a target: one may be deployed later */
     as_interpreter_choose(&r->python, as_option_str(r->opts, AS_OPT_PYTHON));
     as_interpreter_make_absolute(&r->python); /* applications may run in another folder */
-    rc = listen_ports(r, err);
+    rc = as_ports_listen(&r->ports, r->opts, &r->listeners, err);
     if (rc == AS_EXIT_CODE_OK)
         rc = open_runtime(r, err);
     if (rc == AS_EXIT_CODE_OK && r->opts->n_args) /* there is code to describe */
         as_early_dispatcher_start(&r->early, r->opts, &r->listeners);
     if (rc == AS_EXIT_CODE_OK && r->target)
-        rc = as_describe_run(
-            &r->app,
-            &(struct as_describe_source){
-                .python = r->python.path,
-                .target = r->target,
-                .env = as_option_bool(r->opts, AS_OPT_DEBUG) ? no_breakpoints : NULL,
-                .timeout = as_option_ns(r->opts, AS_OPT_START_TIMEOUT)},
-            r->end_fd, err);
-    if (rc == AS_EXIT_CODE_OK && as_option_bool(r->opts, AS_OPT_DEBUG) &&
-        !check_one_deployment(r, err))
-        rc = AS_EXIT_CODE_USAGE;
+        rc = describe(r, err);
     if (rc == AS_EXIT_CODE_OK && r->target)
         rc = check_options(r, err);
     if (rc == AS_EXIT_CODE_OK && r->kind)
@@ -545,8 +407,7 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
     as_declared_fini(&r.app);
     free(r.replicas);
     as_interpreter_fini(&r.python);
-    as_buf_fini(&r.management);
-    as_buf_fini(&r.control);
+    as_ports_fini(&r.ports);
     as_buf_fini(&r.summary);
     free(r.workers);
     if (r.signal_fd >= 0)

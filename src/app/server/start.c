@@ -63,7 +63,8 @@ static int describe_applications(struct as_spec *s, const struct as_deploy_job_c
                     s->name, app->line, app->column, as_spec_str(app, AS_SPEC_APPLICATION_NAME));
         else if (as_spec_overlay(s, app, python_code ? &code_says : NULL, &conf->limits, err) < 0)
             code = AS_EXIT_CODE_CONFIG;
-        as_declared_copy_all_models(models, &code_says);
+        as_declared_copy_models_of(models, as_str_of(as_spec_str(app, AS_SPEC_APPLICATION_NAME)),
+                                   &code_says);
         as_declared_fini(&code_says);
     }
     if (code == AS_EXIT_CODE_OK && as_deploy_job_check(s, err) < 0)
@@ -153,9 +154,11 @@ static int store_file(struct as_desired_state *d, const char *file, struct as_bu
     return 0;
 }
 
-static int64_t replicas_of(struct as_desired_state *d, const struct as_spec_object *o)
+static int64_t replicas_of(struct as_desired_state *d, const struct as_spec_object *app,
+                           const struct as_spec_object *o)
 {
-    int64_t n = as_desired_state_scale_of(d, 0, as_str_of(as_spec_str(o, AS_SPEC_DEPLOYMENT_NAME)));
+    struct as_id id;
+    int64_t n = as_desired_state_scale_of(d, 0, as_spec_id(app, o, &id));
 
     return n == AS_DESIRED_STATE_UNSCALED ? as_spec_i64(o, AS_SPEC_DEPLOYMENT_NUM_REPLICAS) : n;
 }
@@ -174,7 +177,7 @@ static void put_applications(struct as_desired_state *of, struct as_buf *banner)
                 as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
 
             as_buf_printf(banner, "%s %s × %" PRId64, k ? "," : "",
-                          as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME), replicas_of(of, d));
+                          as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME), replicas_of(of, app, d));
         }
         as_buf_str(banner, "\n");
     }

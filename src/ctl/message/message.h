@@ -10,11 +10,11 @@
 #define AS_CTL_MESSAGE_H
 
 #include "base/err.h"
-#include "base/str.h"
+#include "base/id.h"
 #include "wire/frame/frame.h"
 
 #define AS_CTL_MESSAGE_MAX 63488u /* bytes of a datagram */
-#define AS_CTL_NAME_MAX    255u   /* bytes of replica, deployment and token */
+#define AS_CTL_NAME_MAX    288u   /* bytes of replica, deployment and token; ids of replicas fit */
 #define AS_CTL_TEXT_MAX    61440u /* bytes of text; a worker's SPAWN must fit: ctl/message/spawn.h */
 
 /* Bytes of what is declared, with AS_CTL_DECLARED_ROW for each model. With what workers have
@@ -29,15 +29,18 @@
 /* A datagram is a Control of proto/state.proto. During an upgrade two versions exchange messages:
  * new rows go to the end of the table, new fields of as_ctl_message get the next number there. If a
  * row changes its meaning, the format changes, and there is no upgrade between the two. */
-#define AS_CTL_FORMAT        4u
-#define AS_CTL_FORMER_FORMAT 3u /* before the protobuf; its first byte is this number */
+#define AS_CTL_FORMAT 5u
+#define AS_CTL_PLAIN_FORMAT                                                                        \
+    4u /* the same, with names in place of ids: they were unique in a server */
+#define AS_CTL_FORMER_FORMAT 3u /* likewise, before the protobuf; its first byte is this number */
 
 /* Who may send a message, and who receives it. */
 #define AS_CTL_S 1u /* supervisor */
 #define AS_CTL_D 2u /* dispatcher */
 #define AS_CTL_C 4u /* controller */
 
-/* The messages, and the fields of as_ctl_message that each uses.
+/* The messages, and the fields of as_ctl_message that each uses. Deployments and replicas are ids
+ * (base/id.h).
  *
  * The supervisor sends:
  *   TOKEN      replica, deployment, token: a worker with this token may connect. Sent before the
@@ -110,6 +113,10 @@
  *              the supervisor, and is not before SERVING, is forgotten.
  *   RETIRE     replica, token: send it no new requests. Answered by RETIRED.
  *   ASK        replica, token, id, text: an operation and its body (as_ctl_parse_ask).
+ *   REFUSED    number: what the control API has refused since the last one, for the metrics.
+ *   ROUTE      deployment, text = prefix: requests of HTTP below it go there; "": none do. The
+ *              supervisor keeps it for the next dispatcher. What a controller does not repeat before
+ *              SERVING is forgotten.
  */
 /* name, sender, receivers; in the order of their numbers */
 #define AS_CTL_MESSAGE_TABLE(X)                                                                    \
@@ -153,7 +160,9 @@
     X(ADMIT, S, D)                                                                                 \
     X(MODEL, D, S)                                                                                 \
     X(KNOWN, S, D)                                                                                 \
-    X(DECLARE, C, S)
+    X(DECLARE, C, S)                                                                               \
+    X(REFUSED, C, D)                                                                               \
+    X(ROUTE, C, SD)
 
 enum as_ctl_type {
     AS_CTL_NONE,
@@ -201,7 +210,9 @@ size_t as_ctl_encode(const struct as_ctl_message *m, uint8_t out[AS_CTL_MESSAGE_
  * AS_EPROTO: no message of ours. On an error `ret_m` is not changed. */
 int as_ctl_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m);
 
-/* The former format: for a dispatcher that runs while it is replaced. as_ctl_decode reads both. */
+/* For a process of an earlier version, which runs while it is replaced: what it reads instead. */
+struct as_ctl_message as_ctl_plain(const struct as_ctl_message *m);
+/* The former format. as_ctl_decode reads both. */
 size_t as_ctl_former_encode(const struct as_ctl_message *m, uint8_t out[AS_CTL_MESSAGE_MAX]);
 int as_ctl_former_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m);
 

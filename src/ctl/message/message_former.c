@@ -1,5 +1,6 @@
-/* The format of datagrams before proto/state.proto, whose dispatcher still runs after an upgrade
- * from it. To be removed with the version after this one. */
+/* What processes of earlier versions read, whose dispatcher still runs after an upgrade: names in
+ * place of ids; and the format of datagrams before proto/state.proto, to be removed with the
+ * version after this one. */
 #include "ctl/message/message.h"
 
 #include <string.h>
@@ -15,6 +16,16 @@ struct head {
 };
 
 static_assert(sizeof(struct head) == 48, "without padding");
+
+/* A model's name, which `replica` may be, and an application's are no ids. */
+struct as_ctl_message as_ctl_plain(const struct as_ctl_message *m)
+{
+    struct as_ctl_message plain = *m;
+
+    plain.replica = as_id_name(m->replica);
+    plain.deployment = as_id_name(m->deployment);
+    return plain;
+}
 
 size_t as_ctl_former_encode(const struct as_ctl_message *m, uint8_t out[AS_CTL_MESSAGE_MAX])
 {

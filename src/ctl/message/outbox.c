@@ -15,7 +15,13 @@ void as_outbox_fini(struct as_outbox *o)
 size_t as_outbox_encode(const struct as_outbox *o, const struct as_ctl_message *m,
                         uint8_t out[AS_CTL_MESSAGE_MAX])
 {
-    return o->format == AS_CTL_FORMAT ? as_ctl_encode(m, out) : as_ctl_former_encode(m, out);
+    struct as_ctl_message plain;
+
+    if (o->format == AS_CTL_FORMAT)
+        return as_ctl_encode(m, out);
+    plain = as_ctl_plain(m);
+    return o->format == AS_CTL_PLAIN_FORMAT ? as_ctl_encode(&plain, out)
+                                            : as_ctl_former_encode(&plain, out);
 }
 
 int as_outbox_send(struct as_outbox *o, int fd, const struct as_ctl_message *m)

@@ -18,7 +18,7 @@
 struct as_outbox {
     struct as_buf wait; /* for each message: u16 length, datagram */
     size_t limit;
-    uint32_t format; /* of the other end: AS_CTL_FORMAT, or AS_CTL_FORMER_FORMAT */
+    uint32_t format; /* of the other end: AS_CTL_FORMAT, or an earlier one */
 };
 
 void as_outbox_init(struct as_outbox *o, size_t limit);

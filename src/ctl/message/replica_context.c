@@ -1,12 +1,21 @@
 #include "ctl/message/replica_context.h"
 
+#include "base/id.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
+#define NAME_LONG 200u /* bytes of an id; a longer one is cut and gets a hash, as a file's name */
+
 static char *context_path(const char *folder, const char *replica)
 {
-    return as_str_format("%s/" AS_REPLICA_CONTEXT_PREFIX "%s", folder, replica);
+    struct as_str shown = as_id_shown(as_str_of(replica));
+
+    if (shown.n <= NAME_LONG)
+        return as_str_format("%s/" AS_REPLICA_CONTEXT_PREFIX "%s", folder, shown.p);
+    return as_str_format("%s/" AS_REPLICA_CONTEXT_PREFIX "%.*s~%016lx", folder, (int)NAME_LONG,
+                         shown.p, (unsigned long)as_str_hash(shown));
 }
 
 /* A new file each time: a former process may have the old one open. */

@@ -201,7 +201,7 @@ static void handle_process_message(struct as_reconciler *r, struct as_replica_sl
     if (m->type == AS_CTL_SPAWNED) {
         proc->pid = (pid_t)m->pid;
         as_log_event(r->log, AS_LOG_DEBUG, "worker_started", "replica=%s pid=%d",
-                     as_reconciler_slot_name(slot), (int)proc->pid);
+                     as_id_shown_z(as_reconciler_slot_name(slot)), (int)proc->pid);
     } else if (m->type == AS_CTL_READY) {
         as_reconciler_remove_context(slot);
         as_replica_slot_ready(slot, now);

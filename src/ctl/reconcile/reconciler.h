@@ -37,7 +37,7 @@ struct as_reconciler_conf { /* strings outlive the reconciler */
 
 /* How an update of a deployment ended, for the owner to store and to report. */
 struct as_reconciler_outcome {
-    struct as_str application, deployment;
+    struct as_str application, deployment; /* deployment: its id */
     /* on_stable: the stable one; on_rolled_back: the one that is the target again */
     uint64_t generation;
     /* on_stable: the one that a manual rollback goes to, or 0; on_rolled_back: the failed one */
@@ -67,15 +67,21 @@ void as_reconciler_free(struct as_reconciler *r);
  * change is left alone, even in the middle of an update. To be called before the first
  * as_reconciler_handle. `spec` is complete (as_spec_overlay), and taken over. */
 void as_reconciler_set_target(struct as_reconciler *r, uint64_t generation, struct as_spec *spec);
+/* Tells the supervisor and the dispatcher the route of a deployment (ROUTE); prefix "": none. */
+void as_reconciler_send_route(struct as_reconciler *r, struct as_str deployment,
+                              struct as_str prefix);
 /* Tells the supervisor the models of a deployment (DECLARE), behind as_reconciler_set_target. room:
  * bytes that may still be declared; the models that have no room are left out. settings: of
  * as_spec_put_settings. */
 void as_reconciler_declare(struct as_reconciler *r, const struct as_declared_deployment *models,
                            struct as_str settings, size_t *room);
-/* Before a deploy: the next as_reconciler_set_target clears the failure of every deployment that
- * was rolled back, whether its target changes or not. Returns how many there are. */
-uint32_t as_reconciler_clear_failures(struct as_reconciler *r);
-/* Before the first as_reconciler_handle: the stored history of a deployment. stable, previous:
+/* Before a deploy: the next as_reconciler_set_target clears the failure of every deployment of the
+ * application (empty: of all) that was rolled back, whether its target changes or not. Returns how
+ * many there are. */
+uint32_t as_reconciler_clear_failures(struct as_reconciler *r, struct as_str application);
+/* Deployments are ids (base/id.h), here and below, except where they stand beside an application.
+ *
+ * Before the first as_reconciler_handle: the stored history of a deployment. stable, previous:
  * generations, or 0; failed: why the last update was rolled back, or empty. */
 void as_reconciler_set_history(struct as_reconciler *r, struct as_str deployment, uint64_t stable,
                                uint64_t previous, struct as_str failed);
@@ -110,7 +116,10 @@ struct as_generations *as_reconciler_generations(struct as_reconciler *r);
  */
 void as_reconciler_each(const struct as_reconciler *r, as_served_fn *fn, void *arg);
 /* Appends the members "NAME": {"status": …, "deployments": {…}}, … of an object: applications, as
- * Ray Serve's details have them. */
-void as_reconciler_put_json(const struct as_reconciler *r, struct as_buf *json);
+ * Ray Serve's details have them. details (may be NULL): appends further members of an application
+ * or deployment. */
+typedef void as_reconciler_details_fn(void *ctx, const struct as_served *s, struct as_buf *json);
+void as_reconciler_put_json(const struct as_reconciler *r, as_reconciler_details_fn *details,
+                            void *ctx, struct as_buf *json);
 
 #endif

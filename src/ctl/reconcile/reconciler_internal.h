@@ -47,12 +47,13 @@ struct as_reconciler_reserved {
 struct as_reconciler_deployment {
     struct as_reconciler *reconciler;
     struct as_plan *plan;
-    char *name, *application;
+    char *name, *application; /* name: its id */
     bool deleting;
     bool down;          /* DOWN was sent, by us or the controller before, and no UP since */
     bool in_target;     /* as_reconciler_set_target has found it in the new generation */
     int64_t scaled;     /* number of replicas that was set by hand; -1: `declared` counts */
     uint32_t declared;  /* its num_replicas */
+    bool ingress;       /* handles of its application call it */
     uint32_t reported;  /* the target number of replicas that was reported last */
     char *code;         /* the key `code` of its application, or NULL */
     bool clear_failure; /* the next target clears the failure of its last update */
@@ -80,6 +81,8 @@ struct as_reconciler_process {
     char token[2 * AS_RECONCILER_TOKEN_BYTES + 1];
     pid_t pid;                    /* 0: none, or not known yet */
     int status;                   /* EXITED: of waitpid */
+    pid_t started_pid;            /* of which `started_ms` is; 0: not read yet */
+    int64_t started_ms;           /* Unix time */
     enum as_reconciler_wait wait; /* as it was reported last */
     bool has_context_file;        /* its context may be in a file */
     struct as_reconciler_devices devices[AS_RECONCILER_DEVICE_KINDS];

@@ -140,7 +140,8 @@ static void log_exit(const struct as_reconciler *r, const struct as_replica_slot
     else
         snprintf(next, sizeof(next), down ? "given up for %llu ms" : "restart in %llu ms", ms);
     as_log_event(r->log, down ? AS_LOG_ERROR : AS_LOG_WARN, "worker_exit",
-                 "replica=%s pid=%d reason=%s next=\"%s\" last=%s", as_reconciler_slot_name(slot),
+                 "replica=%s pid=%d reason=%s next=\"%s\" last=%s",
+                 as_id_shown_z(as_reconciler_slot_name(slot)),
                  (int)as_reconciler_process(slot)->pid, as_log_quote(reason, sizeof(reason), why),
                  next, as_log_quote(last, sizeof(last), end));
 }
@@ -175,7 +176,8 @@ static void op_moved(void *ctx, struct as_replica_slot *slot, enum as_replica_sl
             handle_process_end(d->reconciler, slot);
     } else if (to == AS_REPLICA_SLOT_RUNNING && from != AS_REPLICA_SLOT_UPDATING) {
         as_log_event(d->reconciler->log, AS_LOG_DEBUG, "worker_ready", "replica=%s pid=%d",
-                     as_reconciler_slot_name(slot), (int)as_reconciler_process(slot)->pid);
+                     as_id_shown_z(as_reconciler_slot_name(slot)),
+                     (int)as_reconciler_process(slot)->pid);
         if (d->down)
             as_reconciler_report_down(d, false, AS_STR(""));
     }
@@ -197,7 +199,7 @@ static void op_condition(void *ctx, const struct as_condition *cond)
 
     as_reconciler_report_status(d);
     as_log_event(d->reconciler->log, AS_LOG_DEBUG, "deployment_status",
-                 "deployment=%s status=%s trigger=%s message=%s", d->name,
+                 "deployment=%s status=%s trigger=%s message=%s", as_id_shown_z(d->name),
                  as_condition_status_name(cond->status), as_condition_trigger_name(cond->trigger),
                  as_log_quote(text, sizeof(text), as_condition_text(cond)));
 }

@@ -99,6 +99,13 @@ void as_reconciler_declare(struct as_reconciler *r, const struct as_declared_dep
                     .type = AS_CTL_DECLARE, .deployment = name, .number = whole, .text = settings});
 }
 
+void as_reconciler_send_route(struct as_reconciler *r, struct as_str deployment,
+                              struct as_str prefix)
+{
+    r->ops.send(r->ctx, &(struct as_ctl_message){
+                            .type = AS_CTL_ROUTE, .deployment = deployment, .text = prefix});
+}
+
 void as_reconciler_report_delete(struct as_reconciler_deployment *d, bool gone)
 {
     d->reconciler->ops.send(d->reconciler->ctx,

@@ -1,5 +1,6 @@
 /* Requests of the control API: restart, rollback target, what is served. */
 #include "ctl/reconcile/reconciler_internal.h"
+#include "io/process/proc.h"
 #include "wire/json/json.h"
 
 static bool has_application(const struct as_reconciler *r, struct as_str name)
@@ -14,11 +15,11 @@ static bool has_application(const struct as_reconciler *r, struct as_str name)
 int as_reconciler_check_name(const struct as_reconciler *r, struct as_str application,
                              struct as_str deployment, struct as_buf *err)
 {
-    const struct as_reconciler_deployment *d = as_reconciler_find(r, deployment);
+    struct as_id id;
 
     if (!has_application(r, application))
         as_buf_printf(err, "there is no application '%.*s'", AS_STR_FMT(application));
-    else if (deployment.p && (!d || !as_str_eq(as_str_of(d->application), application)))
+    else if (deployment.p && !as_reconciler_find(r, as_id_make(&id, application, deployment)))
         as_buf_printf(err, "there is no deployment '%.*s'", AS_STR_FMT(deployment));
     else
         return 0;
@@ -33,7 +34,7 @@ static struct as_reconciler_deployment *find_active(const struct as_reconciler *
     if (!d || d->deleting)
         as_buf_printf(
             err, d ? "the deployment '%.*s' is being removed" : "there is no deployment '%.*s'",
-            AS_STR_FMT(name));
+            AS_STR_FMT(as_id_name(name)));
     return d && !d->deleting ? d : NULL;
 }
 
@@ -58,7 +59,8 @@ int as_reconciler_rollback_target(const struct as_reconciler *r, struct as_str d
         return AS_ENOTFOUND;
     to = as_plan_rollback_target(d->plan);
     if (!to) {
-        as_buf_printf(err, "'%s' has no earlier generation to go back to", d->name);
+        as_buf_printf(err, "'%.*s' has no earlier generation to go back to",
+                      AS_STR_FMT(as_id_name(as_str_of(d->name))));
         return AS_ENOTFOUND;
     }
     *ret_generation = to->generation;
@@ -108,6 +110,21 @@ static uint32_t slot_pid(const struct as_replica_slot *slot) /* 0: no process */
     return proc && as_replica_slot_has_process(slot) ? (uint32_t)proc->pid : 0;
 }
 
+/* Unix time in ms at which its process began; 0: there is none. Read once for each process. */
+static int64_t slot_started(const struct as_replica_slot *slot)
+{
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
+    uint32_t pid = slot_pid(slot);
+
+    if (!pid)
+        return 0;
+    if (proc->started_pid != (pid_t)pid) {
+        proc->started_ms = as_proc_started_at((pid_t)pid);
+        proc->started_pid = (pid_t)pid;
+    }
+    return proc->started_ms;
+}
+
 /* The message of the deployment that gives the application its status, or what one of them lacks.
  */
 static struct as_str application_message(const struct as_reconciler *r, uint32_t first, uint32_t n)
@@ -141,11 +158,13 @@ static void visit_slot(void *arg, struct as_replica_slot *slot)
 
     v->fn(v->arg, &(struct as_served){.kind = AS_SERVED_REPLICA,
                                       .application = as_str_of(v->deployment->application),
-                                      .deployment = as_str_of(v->deployment->name),
-                                      .replica = as_replica_slot_name(slot),
+                                      .deployment = as_id_name(as_str_of(v->deployment->name)),
+                                      .replica = as_id_name(as_replica_slot_name(slot)),
+                                      .id = as_str_of(v->deployment->name),
                                       .status = upper_case_state(word, as_replica_slot_state(slot)),
                                       .message = as_reconciler_slot_message(slot),
                                       .pid = slot_pid(slot),
+                                      .started_ms = slot_started(slot),
                                       .rank = f->rank,
                                       .starts = f->starts});
 }
@@ -159,13 +178,15 @@ static void visit_deployment(const struct as_reconciler_deployment *d, as_served
     as_reconciler_deployment_message(d, &message);
     fn(arg, &(struct as_served){.kind = AS_SERVED_DEPLOYMENT,
                                 .application = as_str_of(d->application),
-                                .deployment = as_str_of(d->name),
+                                .deployment = as_id_name(as_str_of(d->name)),
+                                .id = as_str_of(d->name),
                                 .status = as_str_of(as_condition_status_name(k->status)),
                                 .message = as_buf_slice(&message),
                                 .trigger = as_condition_trigger_name(k->trigger),
                                 .since = k->since,
                                 .target = t->replicas,
                                 .declared = d->declared,
+                                .ingress = d->ingress,
                                 .rolled_back = k->rolled_back,
                                 .generation = t->generation,
                                 .healthy = stable ? stable->generation : 0,
@@ -193,6 +214,8 @@ struct status {
     struct as_buf *json;
     as_ns now;
     uint32_t depth; /* objects that are open: an application, a deployment in it */
+    as_reconciler_details_fn *details;
+    void *ctx;
 };
 
 static void close_objects(struct status *s, uint32_t depth)
@@ -211,6 +234,11 @@ static void put_replica(struct as_buf *b, const struct as_served *v)
     as_json_put_member_u64_or_null(b, "pid", v->pid, 0);
     as_json_put_member_u64_or_null(b, "rank", v->rank, AS_RANK_NONE);
     as_json_put_member_u64(b, "starts", v->starts);
+    as_json_put_key(b, "start_time_s");
+    if (v->started_ms)
+        as_json_put_f64(b, (double)v->started_ms / 1e3);
+    else
+        as_json_put_null(b);
     as_json_put_member_string(b, "message", v->message);
     as_json_put_close(b, '}');
 }
@@ -235,6 +263,8 @@ static void put_served(void *arg, const struct as_served *v)
     if (v->kind == AS_SERVED_DEPLOYMENT)
         as_json_put_member_text(b, "status_trigger", v->trigger);
     as_json_put_member_string(b, "message", v->message);
+    if (s->details)
+        s->details(s->ctx, v, b);
     if (v->kind == AS_SERVED_APPLICATION) {
         as_json_put_member_open(b, "deployments", '{');
         return;
@@ -245,13 +275,15 @@ static void put_served(void *arg, const struct as_served *v)
     as_json_put_member_u64(b, "num_replicas", v->declared);
     as_json_put_member_u64(b, "generation", v->generation);
     as_json_put_member_text(b, "code", v->code);
+    as_json_put_member_bool(b, "ingress", v->ingress);
     as_json_put_member_u64_or_null(b, "healthy_generation", v->healthy, 0);
     as_json_put_member_open(b, "replicas", '[');
 }
 
-void as_reconciler_put_json(const struct as_reconciler *r, struct as_buf *json)
+void as_reconciler_put_json(const struct as_reconciler *r, as_reconciler_details_fn *details,
+                            void *ctx, struct as_buf *json)
 {
-    struct status s = {.json = json, .now = as_loop_now(r->loop)};
+    struct status s = {.json = json, .now = as_loop_now(r->loop), .details = details, .ctx = ctx};
 
     as_reconciler_each(r, put_served, &s);
     close_objects(&s, 0);

@@ -41,7 +41,8 @@ int as_reconciler_write_spawn(struct as_replica_slot *slot, struct as_buf *text,
     rc = as_reconciler_assign_devices(proc, specs.deployment, why);
     if (rc < 0)
         return rc;
-    as_spec_put_context(specs.app, specs.deployment, as_reconciler_slot_name(slot), f, &json);
+    as_spec_put_context(specs.app, specs.deployment, as_id_name(as_replica_slot_name(slot)).p, f,
+                        &json);
     proc->has_context_file = json.n > AS_REPLICA_CONTEXT_INLINE;
     rc = as_replica_context_env(r->conf.folder, as_reconciler_slot_name(slot), as_buf_slice(&json),
                                 &env);
@@ -51,7 +52,7 @@ int as_reconciler_write_spawn(struct as_replica_slot *slot, struct as_buf *text,
     else
         as_worker_spec_write(
             &r->conf.worker_spec, specs.app, specs.deployment,
-            &(struct as_worker_spec_replica){.name = as_reconciler_slot_name(slot),
+            &(struct as_worker_spec_replica){.name = as_id_name(as_replica_slot_name(slot)).p,
                                              .token = proc->token,
                                              .context = as_buf_cstr(&env),
                                              .gpus = proc->devices[AS_RECONCILER_GPUS].list,
@@ -99,7 +100,7 @@ void as_reconciler_write_reconfigure(struct as_replica_slot *slot,
     if (as_replica_context_json(r->conf.folder, as_reconciler_slot_name(slot), as_buf_slice(&json),
                                 text) < 0)
         as_log_event(r->log, AS_LOG_ERROR, "context_not_written",
-                     "replica=%s folder=%s reason=\"%s\"", as_reconciler_slot_name(slot),
-                     r->conf.folder, strerror(errno));
+                     "replica=%s folder=%s reason=\"%s\"",
+                     as_id_shown_z(as_reconciler_slot_name(slot)), r->conf.folder, strerror(errno));
     as_buf_fini(&json);
 }

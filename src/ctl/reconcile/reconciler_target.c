@@ -42,33 +42,17 @@ static void insert_deployment(struct as_reconciler *r, struct as_reconciler_depl
     r->n++;
 }
 
-static void move_to_application(struct as_reconciler *r, struct as_reconciler_deployment *d,
-                                struct as_str application)
-{
-    uint32_t i = 0;
-
-    while (r->deployments[i] != d)
-        i++;
-    r->n--;
-    memmove(&r->deployments[i], &r->deployments[i + 1],
-            (r->n - i) * sizeof(struct as_reconciler_deployment *));
-    free(d->application);
-    d->application = as_str_dup(application);
-    insert_deployment(r, d);
-}
-
-static struct as_reconciler_deployment *add_deployment(struct as_reconciler *r, struct as_str name,
-                                                       struct as_str application)
+static struct as_reconciler_deployment *add_deployment(struct as_reconciler *r, struct as_str id)
 {
     struct as_reconciler_deployment *d = as_xalloc(sizeof(*d));
 
     d->reconciler = r;
     d->scaled = -1;
-    d->name = as_str_dup(name);
-    d->application = as_str_dup(application);
+    d->name = as_str_dup(id);
+    d->application = as_str_dup(as_id_application(id));
     /* names were checked when the spec was parsed */
-    AS_ASSERT(as_plan_new(&d->plan, name, &r->starts, as_rand_next(&r->rand),
-                          &as_reconciler_plan_ops, d) == 0);
+    AS_ASSERT(as_plan_new(&d->plan, id, &r->starts, as_rand_next(&r->rand), &as_reconciler_plan_ops,
+                          d) == 0);
     r->deployments =
         as_xrealloc(r->deployments, (r->n + 1) * sizeof(struct as_reconciler_deployment *));
     insert_deployment(r, d);
@@ -150,6 +134,8 @@ static bool update_replica_numbers(struct as_reconciler_deployment *d,
     uint32_t declared = (uint32_t)as_spec_i64(specs->deployment, AS_SPEC_DEPLOYMENT_NUM_REPLICAS);
     bool other = scaled != d->scaled || declared != d->declared;
 
+    d->ingress = as_spec_is_set(specs->deployment, AS_SPEC_DEPLOYMENT_INGRESS) &&
+                 as_spec_value(specs->deployment, AS_SPEC_DEPLOYMENT_INGRESS)->i;
     d->scaled = scaled;
     d->declared = declared;
     return other;
@@ -171,19 +157,17 @@ static bool update_code(struct as_reconciler_deployment *d, const struct as_spec
 static void set_deployment_target(struct as_reconciler *r,
                                   const struct as_generations_deployment *specs)
 {
-    struct as_str name = as_str_of(as_spec_str(specs->deployment, AS_SPEC_DEPLOYMENT_NAME)),
-                  app = as_str_of(as_spec_str(specs->app, AS_SPEC_APPLICATION_NAME));
-    struct as_reconciler_deployment *d = as_reconciler_find(r, name);
+    struct as_id id;
+    struct as_reconciler_deployment *d =
+        as_reconciler_find(r, as_spec_id(specs->app, specs->deployment, &id));
     bool is_new = !d, numbers_changed, code_changed;
     const struct as_plan_target *was;
     struct as_plan_target t;
     as_ns now = as_loop_now(r->loop);
 
     if (!d)
-        d = add_deployment(r, name, app);
+        d = add_deployment(r, id.s);
     d->in_target = true;
-    if (!as_str_eq(as_str_of(d->application), app))
-        move_to_application(r, d, app);
     numbers_changed = update_replica_numbers(d, specs);
     code_changed = update_code(d, specs->app);
     if ((numbers_changed || code_changed) && !is_new)
@@ -205,14 +189,15 @@ static void set_deployment_target(struct as_reconciler *r,
         as_reconciler_report_status(d);
 }
 
-uint32_t as_reconciler_clear_failures(struct as_reconciler *r)
+uint32_t as_reconciler_clear_failures(struct as_reconciler *r, struct as_str application)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < r->n; i++) {
         struct as_reconciler_deployment *d = r->deployments[i];
 
-        d->clear_failure = !d->deleting && as_plan_condition(d->plan)->rolled_back;
+        d->clear_failure = !d->deleting && as_plan_condition(d->plan)->rolled_back &&
+                           (!application.n || as_str_eq(as_str_of(d->application), application));
         n += d->clear_failure;
     }
     return n;
@@ -264,9 +249,7 @@ as_reconciler_add_leftover(struct as_reconciler *r, struct as_str name,
 
     if (!name.n || name.n > AS_PLAN_NAME_MAX || !facts->generation)
         return NULL;
-    d = add_deployment(r, name,
-                       found ? as_str_of(as_spec_str(specs.app, AS_SPEC_APPLICATION_NAME))
-                             : AS_STR("default"));
+    d = add_deployment(r, name);
     if (found)
         as_spec_plan_target(&t, specs.app, specs.deployment, &r->conf.policy, facts->generation);
     t.replicas = 0;
@@ -345,7 +328,8 @@ void as_reconciler_prune(struct as_reconciler *r)
         struct as_reconciler_deployment *d = r->deployments[i];
 
         if (d->deleting && as_plan_is_empty(d->plan)) {
-            as_log_event(r->log, AS_LOG_INFO, "deployment_removed", "deployment=%s", d->name);
+            as_log_event(r->log, AS_LOG_INFO, "deployment_removed", "deployment=%s",
+                         as_id_shown_z(d->name));
             as_reconciler_report_delete(d, true);
             as_reconciler_free_deployment(d);
         } else {

@@ -2,6 +2,7 @@
 
 #include "ctl/message/replica_context.h"
 #include "ctl/state/code_store.h"
+#include "ctl/state/pickle_store.h"
 #include "ctl/state/state_dir.h"
 #include "ctl/state/store.h"
 #include "io/random.h"
@@ -172,12 +173,14 @@ static void remove_logs(const struct as_runtime_dir *d)
     rmdir(path);
 }
 
-/* Copies of code, of a server without --state-dir. */
+/* Copies of code and pickled code, of a server without --state-dir. */
 static void remove_code(const struct as_runtime_dir *d)
 {
     char path[AS_RUNTIME_PATH_MAX + 16];
 
     snprintf(path, sizeof(path), "%s/" AS_CODE_STORE_FOLDER, d->path);
+    as_code_store_clear(path);
+    snprintf(path, sizeof(path), "%s/" AS_PICKLE_STORE_FOLDER, d->path);
     as_code_store_clear(path);
 }
 
@@ -192,6 +195,7 @@ static void remove_files(const struct as_runtime_dir *d)
     remove_file(d, AS_STORE_FILE);
     remove_file(d, AS_STORE_FILE "-wal");
     remove_file(d, AS_RUNTIME_TOKEN);
+    remove_file(d, AS_RUNTIME_DRIVER);
     remove_file(d, AS_RUNTIME_UPGRADE);
     remove_file(d, AS_RUNTIME_UPGRADE ".new");
 }
@@ -340,13 +344,13 @@ void as_runtime_dir_close(struct as_runtime_dir *d)
     *d = (struct as_runtime_dir){.lock = -1};
 }
 
-int as_runtime_dir_write_token(const struct as_runtime_dir *d, struct as_buf *err)
+static int write_token(const struct as_runtime_dir *d, const char *name, struct as_buf *err)
 {
     char token[AS_RUNTIME_TOKEN_LEN + 1], path[4096];
     int fd;
     bool ok;
 
-    snprintf(path, sizeof(path), "%s/" AS_RUNTIME_TOKEN, d->path);
+    snprintf(path, sizeof(path), "%s/%s", d->path, name);
     as_random_hex(token, AS_RUNTIME_TOKEN_LEN / 2);
     /* O_EXCL: an old file was removed under the lock; one that is there now is not ours */
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -356,4 +360,11 @@ int as_runtime_dir_write_token(const struct as_runtime_dir *d, struct as_buf *er
     if (fd >= 0)
         close(fd);
     return ok ? 0 : AS_EIO;
+}
+
+int as_runtime_dir_write_token(const struct as_runtime_dir *d, struct as_buf *err)
+{
+    int rc = write_token(d, AS_RUNTIME_TOKEN, err);
+
+    return rc ? rc : write_token(d, AS_RUNTIME_DRIVER, err);
 }

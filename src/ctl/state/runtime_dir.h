@@ -37,7 +37,7 @@ void as_runtime_dir_on_fatal(void *dir);
 int as_runtime_dir_workers(const struct as_runtime_dir *d, const char *option, char **ret_path,
                            struct as_buf *err);
 
-/* Writes a new join-token: 32 random bytes as hex, file mode 0600. */
+/* Writes a new join-token, and a new driver-token: 32 random bytes as hex, file mode 0600. */
 int as_runtime_dir_write_token(const struct as_runtime_dir *d, struct as_buf *err);
 
 #endif

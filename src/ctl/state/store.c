@@ -38,9 +38,9 @@ const char *const as_store_sql[AS_STORE_STATEMENTS] = {
         "SELECT generation, application, deployment, step, keys, state, why FROM change"
         " ORDER BY generation DESC",
     [AS_STORE_SET_OUTCOME] =
-        "UPDATE change SET state = ?4, why = ?5 WHERE deployment = ?2 AND step <> 'removed' AND"
-        " state IN ('', ?3) AND generation ="
-        " (SELECT max(generation) FROM change WHERE deployment = ?2 AND generation <= ?1)",
+        "UPDATE change SET state = ?4, why = ?5 WHERE application = ?6 AND deployment = ?2 AND"
+        " step <> 'removed' AND state IN ('', ?3) AND generation = (SELECT max(generation) FROM"
+        " change WHERE application = ?6 AND deployment = ?2 AND generation <= ?1)",
 };
 
 /* --- errors --- */
@@ -373,9 +373,9 @@ int as_store_each_change(struct as_store *s,
     return rc == AS_ENOTFOUND ? 0 : rc;
 }
 
-int as_store_set_outcome(struct as_store *s, uint64_t generation, struct as_str deployment,
-                         struct as_str from, struct as_str state, struct as_str why,
-                         struct as_buf *err)
+int as_store_set_outcome(struct as_store *s, uint64_t generation, struct as_str application,
+                         struct as_str deployment, struct as_str from, struct as_str state,
+                         struct as_str why, struct as_buf *err)
 {
     sqlite3_stmt *q;
 
@@ -387,6 +387,7 @@ int as_store_set_outcome(struct as_store *s, uint64_t generation, struct as_str 
     bind_text(q, 3, from);
     bind_text(q, 4, state);
     bind_text(q, 5, why);
+    bind_text(q, 6, application);
     return run_statement(s, AS_STORE_SET_OUTCOME, err);
 }
 

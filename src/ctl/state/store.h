@@ -12,11 +12,12 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/id.h"
 
 #define AS_STORE_FILE      "state.db"
 #define AS_STORE_CAUSE_MAX 1024u       /* bytes */
 #define AS_STORE_WHY_MAX   4096u       /* bytes */
-#define AS_STORE_NAME_MAX  255u        /* bytes of an application or deployment */
+#define AS_STORE_NAME_MAX  AS_ID_MAX   /* bytes of an application or deployment */
 #define AS_STORE_SPEC_MAX  (16u << 20) /* bytes of a generation's text */
 
 struct as_store;
@@ -26,7 +27,9 @@ struct as_store_failure {
     struct as_str application, deployment, why;
 };
 
-/* A deployment's number of replicas that was set by hand, which overrides the text's. */
+/* A deployment's number of replicas that was set by hand, which overrides the text's. Here and in
+ * models a deployment is its name, or its id (base/id.h) if another one of the file has the name.
+ */
 struct as_store_scale {
     struct as_str deployment;
     uint32_t replicas;
@@ -114,9 +117,9 @@ int as_store_each_change(struct as_store *s,
                          struct as_buf *err);
 /* Sets the outcome of the last change of a deployment up to that generation, if its state is "" or
  * `from`. Without such a change nothing happens. */
-int as_store_set_outcome(struct as_store *s, uint64_t generation, struct as_str deployment,
-                         struct as_str from, struct as_str state, struct as_str why,
-                         struct as_buf *err);
+int as_store_set_outcome(struct as_store *s, uint64_t generation, struct as_str application,
+                         struct as_str deployment, struct as_str from, struct as_str state,
+                         struct as_str why, struct as_buf *err);
 
 /* The deployment became healthy in `generation`; `before` is the generation in which it was healthy
  * before, to which a manual rollback goes, or 0. Nothing is written if that is stored already.

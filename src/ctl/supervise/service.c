@@ -329,7 +329,8 @@ struct as_channel *as_service_restore(struct as_service *s, struct as_reexec_rea
         as_reexec_fail(in, s->conf.name, "is missing");
         return NULL;
     }
-    if (m->messages && m->messages != AS_CTL_FORMAT && m->messages != AS_CTL_FORMER_FORMAT)
+    if (m->messages && m->messages != AS_CTL_FORMAT && m->messages != AS_CTL_PLAIN_FORMAT &&
+        m->messages != AS_CTL_FORMER_FORMAT)
         as_reexec_fail(in, "messages", "are of another format than this version's");
     fd = as_reexec_take_fd(in, "control", m->control);
     as_child_restore(&s->child, in, m);

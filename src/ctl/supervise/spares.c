@@ -1,5 +1,7 @@
 #include "ctl/supervise/spares.h"
 
+#include "base/id.h"
+
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -30,7 +32,7 @@ static struct spare *new_spare(struct as_spares *all, struct as_str deployment)
     s->all = all;
     s->fd = -1;
     s->deployment = as_str_dup(deployment);
-    as_buf_printf(&name, "%.*s-spare", AS_STR_FMT(deployment));
+    as_buf_printf(&name, "%.*s-spare", AS_STR_FMT(as_id_shown(deployment)));
     s->name = as_str_dup(as_buf_slice(&name));
     as_buf_fini(&name);
     as_list_push(&all->spares, &s->node);
@@ -65,7 +67,7 @@ static void on_process_end(void *ctx, const struct as_process_end *e)
     as_output_split_report(e->reason, &why, &line);
     if (s->fd >= 0) /* by itself */
         as_log_event(all->launcher->log, AS_LOG_WARN, "spare_gone",
-                     "deployment=%s reason=%s last=%s", s->deployment,
+                     "deployment=%s reason=%s last=%s", as_id_shown_z(s->deployment),
                      as_log_quote(reason, sizeof(reason), why),
                      as_log_quote(last, sizeof(last), line));
     free_spare(s);
@@ -158,7 +160,7 @@ void as_spares_refill(struct as_spares *all, struct as_str deployment, struct as
 
             as_output_split_report(as_buf_slice(&err), &why, &rest);
             as_log_event(all->launcher->log, AS_LOG_WARN, "spare_failed", "deployment=%s reason=%s",
-                         s->deployment, as_log_quote(reason, sizeof(reason), why));
+                         as_id_shown_z(s->deployment), as_log_quote(reason, sizeof(reason), why));
             free_spare(s);
             break;
         }
@@ -206,7 +208,7 @@ void as_spares_save(const struct as_spares *all, As__Supervisor *state)
     AS_LIST_EACH_ENTRY(s, struct spare, node, &all->spares) {
         As__Spare *m = as_reexec_new(&as__spare__descriptor);
 
-        m->deployment = as_str_dup(as_str_of(s->deployment));
+        m->deployment = as_str_dup(as_id_name(as_str_of(s->deployment)));
         m->process = as_process_save(s->process, state);
         AS_REEXEC_APPEND(state, spares, m);
     }

@@ -24,7 +24,8 @@ void as_status_cache_init(struct as_status_cache *s);
 void as_status_cache_fini(struct as_status_cache *s);
 
 /* Stores a DOWN, UP, STATUS or DELETE, and sends it to the dispatcher (NULL: there is none); stores
- * a MODEL; stores a DECLARE, and tells the dispatcher of it if no worker counts more. */
+ * a MODEL; stores a ROUTE and passes it on; stores a DECLARE, and tells the dispatcher of it if no
+ * worker counts more. */
 void as_status_cache_update(struct as_status_cache *s, const struct as_ctl_message *m,
                             struct as_channel *dispatcher);
 /* What was declared so far is forgotten at _end_declarations if no DECLARE comes for it. */
@@ -34,6 +35,9 @@ void as_status_cache_end_declarations(struct as_status_cache *s, struct as_chann
  * that is down. */
 void as_status_cache_send_all(const struct as_status_cache *s, struct as_channel *channel);
 void as_status_cache_send_down(const struct as_status_cache *s, struct as_channel *channel);
+
+/* The application of a deployment of this name, as it is without its id; "": there is none. */
+struct as_str as_status_cache_application(const struct as_status_cache *s, struct as_str name);
 
 /* For an upgrade's exec (ctl/message/reexec_state.h). */
 void as_status_cache_save(const struct as_status_cache *s, As__Supervisor *state);

@@ -213,8 +213,8 @@ static void on_fatal(struct as_supervisor *s, const struct as_ctl_message *m)
     if (s->phase != STARTING)
         return;
     as_buf_printf(&b, "%.*s cannot start (%.*s); its output is above. Nothing is served.",
-                  AS_STR_FMT(m->replica), (int)(nl ? nl - m->text.p : (ptrdiff_t)m->text.n),
-                  m->text.p);
+                  AS_STR_FMT(as_id_shown(m->replica)),
+                  (int)(nl ? nl - m->text.p : (ptrdiff_t)m->text.n), m->text.p);
     as_console_write(&s->console, NULL, as_buf_slice(&b));
     as_buf_fini(&b);
     stop_with_code(s, (int)(m->number & 0x7f));
@@ -266,6 +266,16 @@ static bool check_sender(struct as_supervisor *s, uint32_t from, const char *nam
     return false;
 }
 
+/* A process that an earlier version has started has names in place of ids. */
+static struct as_ctl_message with_ids(const struct as_supervisor *s, const struct as_channel *from,
+                                      const struct as_ctl_message *m,
+                                      struct as_workers_names *names)
+{
+    return !from || as_channel_format(from) == AS_CTL_FORMAT
+               ? *m
+               : as_workers_qualify(s->workers, m, names);
+}
+
 static void route_message(struct as_supervisor *s, const struct as_ctl_message *m)
 {
     uint32_t to = as_ctl_receivers(m->type);
@@ -279,10 +289,12 @@ static void route_message(struct as_supervisor *s, const struct as_ctl_message *
         as_channel_send(s->current->channel, m);
 }
 
-static void on_dispatcher_message(void *ctx, const struct as_ctl_message *m)
+static void on_dispatcher_message(void *ctx, const struct as_ctl_message *said)
 {
     struct as_supervisor_dispatcher *d = ctx;
     struct as_supervisor *s = d->s;
+    struct as_workers_names names;
+    struct as_ctl_message full = with_ids(s, d->channel, said, &names), *m = &full;
 
     if (!check_sender(s, AS_CTL_D, d == s->current ? "dispatcher" : "other dispatcher", m))
         return;
@@ -300,10 +312,14 @@ static void on_dispatcher_message(void *ctx, const struct as_ctl_message *m)
     }
 }
 
-static void on_controller_message(void *ctx, const struct as_ctl_message *m)
+static void on_controller_message(void *ctx, const struct as_ctl_message *said)
 {
-    if (check_sender(ctx, AS_CTL_C, "controller", m))
-        route_message(ctx, m);
+    struct as_supervisor *s = ctx;
+    struct as_workers_names names;
+    struct as_ctl_message m = with_ids(s, s->to_controller, said, &names);
+
+    if (check_sender(s, AS_CTL_C, "controller", &m))
+        route_message(s, &m);
 }
 
 /* --- processes end --- */
@@ -428,6 +444,8 @@ static int make_children(struct as_supervisor *s)
         errno = error;
         return AS_EIO;
     }
+    if (!(conf->reexec && conf->reexec->dry) && as_supervisor_watch_parent(s) < 0)
+        return AS_EIO;
     return as_sock_open(&s->signals, s->loop, fcntl(conf->signal_fd, F_DUPFD_CLOEXEC, 3),
                         on_signal);
 }
@@ -516,6 +534,8 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
     }
     /* Closing is asynchronous: first everything is closed, then as_loop_free runs the loop until
      * libuv has closed all handles, and only then the memory is freed. */
+    if (s.watches_parent)
+        as_sock_close(&s.parent, NULL);
     as_workers_close(s.workers);
     for (size_t i = 0; i < AS_COUNT(s.dispatchers); i++) {
         if (s.dispatchers[i].service)

@@ -55,6 +55,8 @@ struct as_supervisor {
     struct as_journal journal;
     struct as_log log;
     struct as_sock signals;
+    struct as_sock parent; /* pidfd of the process of --end-with */
+    bool watches_parent;
     struct as_supervisor_dispatcher dispatchers[2];
     struct as_supervisor_dispatcher *current; /* the one that serves */
     struct as_supervisor_dispatcher *other;   /* during an upgrade: the next or the former one */
@@ -97,6 +99,10 @@ const char *as_supervisor_signal_sender(const struct signalfd_siginfo *si, char 
  * be ignored. A sender that has ended and left its process group looks like an operator's `kill`.
  */
 bool as_supervisor_refuses_signal(struct as_supervisor *s, const struct signalfd_siginfo *si);
+
+/* Watches the process of --end-with, if there is one: when it ends, the server ends as after
+ * SIGTERM. 0; AS_EIO: errno. */
+int as_supervisor_watch_parent(struct as_supervisor *s);
 
 /* A drain starts: after Ctrl-C, prints what it waits for to the terminal. delay: --shutdown-delay.
  */

@@ -3,7 +3,9 @@
 #include "ctl/supervise/supervisor_internal.h"
 #include "io/process/process_ancestry.h"
 
+#include <inttypes.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Ctrl-C and hang-up of a terminal come from the kernel and have no sender. */
@@ -79,6 +81,45 @@ void as_supervisor_print_drain(struct as_supervisor *s, const struct signalfd_si
                   (double)as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT) / (double)AS_SEC);
     as_console_write(&s->console, NULL, as_buf_slice(&b));
     as_buf_fini(&b);
+}
+
+/* --- the parent --- */
+
+static void end_with_parent(struct as_supervisor *s)
+{
+    if (s->phase != STARTING && s->phase != SERVING)
+        return; /* a second signal would end it at once */
+    as_log_event(&s->log, AS_LOG_INFO, "parent_ended", "pid=%" PRIu64,
+                 as_option_u64(s->conf->opts, AS_OPT_END_WITH));
+    kill(getpid(), SIGTERM);
+}
+
+static void on_parent_end(struct as_sock *sock, int events AS_UNUSED)
+{
+    as_sock_watch(sock, 0);
+    end_with_parent(AS_CONTAINER(sock, struct as_supervisor, parent));
+}
+
+/* A process that has ended is not our parent any more, whoever has its pid now; nor is it after an
+ * upgrade, which keeps our own. */
+int as_supervisor_watch_parent(struct as_supervisor *s)
+{
+    pid_t pid = (pid_t)as_option_u64(s->conf->opts, AS_OPT_END_WITH);
+    int fd;
+
+    if (!pid)
+        return 0;
+    fd = (int)syscall(SYS_pidfd_open, pid, 0u);
+    if (getppid() != pid) {
+        if (fd >= 0)
+            close(fd);
+        end_with_parent(s);
+        return 0;
+    }
+    if (fd < 0 || as_sock_open(&s->parent, s->loop, fd, on_parent_end) < 0)
+        return AS_EIO;
+    s->watches_parent = true;
+    return 0;
 }
 
 /* --- signalfds --- */

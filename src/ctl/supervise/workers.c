@@ -95,7 +95,7 @@ static void on_line(void *ctx, struct as_str line)
 {
     struct as_workers_row *w = ctx;
 
-    as_console_write(w->all->console, w->name, line);
+    as_console_write(w->all->console, as_id_shown_z(w->name), line);
 }
 
 void as_workers_process_ended(struct as_workers_row *w, int status, enum as_exit_kind kind,
@@ -127,8 +127,8 @@ static void on_end(void *ctx, const struct as_process_end *e)
     struct as_workers_row *w = ctx;
     struct as_workers *all = w->all;
 
-    as_log_event(all->log, AS_LOG_DEBUG, "process_end", "replica=%s pid=%d status=%d", w->name,
-                 (int)as_process_pid(w->process), e->status);
+    as_log_event(all->log, AS_LOG_DEBUG, "process_end", "replica=%s pid=%d status=%d",
+                 as_id_shown_z(w->name), (int)as_process_pid(w->process), e->status);
     as_workers_process_ended(w, e->status, e->kind, e->reason);
     check_all_stopped(all);
 }
@@ -190,11 +190,11 @@ static int start_process(struct as_workers_row *w, struct as_buf *err)
     w->process = as_spares_acquire(w->all->spares, as_str_of(w->deployment), text,
                                    &as_workers_process_ops, w);
     if (w->process)
-        as_log_event(w->all->log, AS_LOG_INFO, "spare_used", "replica=%s pid=%d", w->name,
-                     (int)as_process_pid(w->process));
+        as_log_event(w->all->log, AS_LOG_INFO, "spare_used", "replica=%s pid=%d",
+                     as_id_shown_z(w->name), (int)as_process_pid(w->process));
     else
-        rc = as_launch(&w->all->launcher, w->name, &s, -1, &as_workers_process_ops, w, &w->process,
-                       err);
+        rc = as_launch(&w->all->launcher, as_id_shown_z(w->name), &s, -1, &as_workers_process_ops,
+                       w, &w->process, err);
     as_spawn_fini(&s);
     return rc;
 }
@@ -219,7 +219,7 @@ static void on_spawn(struct as_workers *all, const struct as_ctl_message *m)
     w->restarts = m->restarts;
     w->last_exit.undecided = false;
     send_token(w);
-    as_journal_add(all->console->journal, w->name);
+    as_journal_add(all->console->journal, as_id_shown_z(w->name));
     as_buf_set(&w->spawn, m->text);
     rc = start_process(w, &err);
     as_spares_sweep(all->spares, is_spare_wanted, all);
@@ -265,7 +265,7 @@ static void on_remove(struct as_workers *all, const struct as_ctl_message *m)
     if (!w || w->process)
         return;
     as_channel_send(all->dispatcher, m);
-    as_journal_retire(all->console->journal, w->name);
+    as_journal_retire(all->console->journal, as_id_shown_z(w->name));
     as_workers_free_row(w);
     as_spares_sweep(all->spares, is_spare_wanted, all);
 }
@@ -328,6 +328,7 @@ void as_workers_handle(struct as_workers *all, const struct as_ctl_message *m)
     case AS_CTL_STATUS:
     case AS_CTL_DELETE:
     case AS_CTL_DECLARE:
+    case AS_CTL_ROUTE:
         as_status_cache_update(&all->status_cache, m, all->dispatcher);
         break;
     case AS_CTL_MODEL: /* may come behind DELETE: then nothing would ever remove it */

@@ -46,6 +46,15 @@ void as_workers_remove_former(struct as_workers *all);
 /* READY, GONE, KILL, RETIRED or ANSWER of the former dispatcher. True: to be passed to the
  * controller. */
 bool as_workers_handle_former(struct as_workers *all, const struct as_ctl_message *m);
+/* A message of a process that an earlier version has started has names of deployments and replicas:
+ * the same message with their ids, which point into *names. */
+struct as_workers_names {
+    struct as_id deployment;
+    char replica[AS_CTL_NAME_MAX + 1];
+};
+struct as_ctl_message as_workers_qualify(const struct as_workers *all,
+                                         const struct as_ctl_message *m,
+                                         struct as_workers_names *names);
 /* Whether a message of the current dispatcher is to be passed to the controller. RETIRED is not,
  * while the former dispatcher may still have requests of the replica; the controller asks again. */
 bool as_workers_accepts(const struct as_workers *all, const struct as_ctl_message *m);

@@ -27,7 +27,7 @@ const char *as_workers_name_of_pid(const struct as_workers *all, pid_t pid)
         /* the pid of one that has just ended is not reused so soon */
         if ((w->process && as_process_pid(w->process) == pid) ||
             (w->last_exit.undecided && w->last_exit.pid == pid))
-            return w->name;
+            return as_id_shown_z(w->name);
     }
     return as_spares_owns_pid(all->spares, pid) ? "spare" : NULL;
 }
@@ -84,14 +84,76 @@ void as_workers_free_row(struct as_workers_row *w)
     free(w);
 }
 
+/* --- names of earlier versions, which were unique in a server --- */
+
+static struct as_ctl_message make_ids(struct as_workers_names *n, struct as_str application,
+                                      struct as_str deployment, struct as_str replica)
+{
+    int len = snprintf(n->replica, sizeof(n->replica), "%.*s#%.*s", AS_STR_FMT(application),
+                       AS_STR_FMT(replica));
+
+    return (struct as_ctl_message){
+        .deployment = as_id_make(&n->deployment, application, deployment),
+        .replica = {n->replica, AS_MIN((size_t)len, sizeof(n->replica) - 1)}};
+}
+
+/* By its token, else by what the message names: a deployment, or a replica alone. */
+static const struct as_workers_row *find_named(const struct as_workers *all,
+                                               const struct as_ctl_message *m)
+{
+    const struct as_workers_row *w = m->token.n ? as_workers_find_running(all, m->token) : NULL;
+
+    if (w)
+        return w;
+    AS_LIST_EACH_ENTRY(r, const struct as_workers_row, node, &all->workers) {
+        if (m->deployment.n ? as_str_eq(as_id_name(as_str_of(r->deployment)), m->deployment)
+                            : as_str_eq(as_id_name(as_str_of(r->name)), m->replica))
+            return r;
+    }
+    return NULL;
+}
+
+static struct as_str find_application_of(const struct as_workers *all,
+                                         const struct as_ctl_message *m)
+{
+    struct as_str known = as_status_cache_application(&all->status_cache, m->deployment);
+    const struct as_workers_row *w = find_named(all, m);
+
+    if (m->type == AS_CTL_STATUS)
+        return m->replica;
+    if (known.n)
+        return known;
+    return w ? as_id_application(as_str_of(w->deployment)) : AS_STR(AS_ID_DEFAULT);
+}
+
+struct as_ctl_message as_workers_qualify(const struct as_workers *all,
+                                         const struct as_ctl_message *m,
+                                         struct as_workers_names *names)
+{
+    bool is_replica = m->type != AS_CTL_STATUS && m->type != AS_CTL_MODEL &&
+                      m->type != AS_CTL_DECLARE && m->replica.n;
+    struct as_ctl_message full = *m, ids;
+
+    /* workers of others have no deployment of ours */
+    if (m->type == AS_CTL_LEGACY || m->type == AS_CTL_FEWER || !(m->deployment.n || is_replica))
+        return full;
+    ids = make_ids(names, find_application_of(all, m), m->deployment, m->replica);
+    if (m->deployment.n)
+        full.deployment = ids.deployment;
+    if (is_replica)
+        full.replica = ids.replica;
+    return full;
+}
+
 /* --- an upgrade's exec --- */
 
 static As__Replica *save_worker(const struct as_workers_row *w, As__Supervisor *state)
 {
     As__Replica *m = as_reexec_new(&as__replica__descriptor);
 
-    m->name = as_str_dup(as_str_of(w->name));
-    m->deployment = as_str_dup(as_str_of(w->deployment));
+    m->name = as_str_dup(as_id_name(as_str_of(w->name)));
+    m->deployment = as_str_dup(as_id_name(as_str_of(w->deployment)));
+    m->application = as_str_dup(as_id_application(as_str_of(w->deployment)));
     m->token = as_str_dup(as_str_of(w->token));
     m->note = as_str_dup(as_str_of(w->note));
     m->reason = as_reexec_bytes(as_buf_slice(&w->reason));
@@ -127,11 +189,24 @@ static enum as_ctl_state find_state(struct as_reexec_reader *in, const char *nam
     return AS_CTL_WAITING_STATE;
 }
 
+/* An earlier version, whose names were unique, has the application only with the deployment. */
+static struct as_str find_application(const As__Supervisor *state, const As__Replica *m)
+{
+    for (size_t i = 0; i < state->n_deployments && !m->application[0]; i++) {
+        const As__Deployment *d = state->deployments[i];
+
+        if (d->application[0] && strcmp(d->name, m->deployment) == 0)
+            return as_str_of(d->application);
+    }
+    return m->application[0] ? as_str_of(m->application) : AS_STR(AS_ID_DEFAULT);
+}
+
 static void restore_worker(struct as_workers *all, struct as_reexec_reader *in,
                            const As__Replica *m)
 {
-    struct as_ctl_message name = {.replica = as_str_of(m->name),
-                                  .deployment = as_str_of(m->deployment)};
+    struct as_workers_names names;
+    struct as_ctl_message name = make_ids(&names, find_application(in->state, m),
+                                          as_str_of(m->deployment), as_str_of(m->name));
     enum as_ctl_state state = find_state(in, m->state);
     struct as_workers_row *w;
 

@@ -75,6 +75,13 @@ static void write_call(struct as_buf *b, const struct as_banner *v)
     const char *model = v->app->deployments[0].models[0].name;
     size_t name = strcspn(model, ":");
 
+    if (v->app->call && !v->app->call[0]) {
+        as_buf_printf(b,
+                      "\n  Call it from Python, where ANYSERVE_PORT is %u:\n"
+                      "    serve.get_app_handle(\"default\").remote(…).result()\n\n",
+                      v->port);
+        return;
+    }
     as_buf_str(b, "\n  Call it:\n    ");
     if (v->app->call)
         as_buf_printf(b, "%s --url ", v->app->call);

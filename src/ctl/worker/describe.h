@@ -14,6 +14,7 @@
 struct as_describe_code {
     const char *store;
     const char *copy;     /* the copy, as the key `code` has it; NULL: one is made first */
+    const char *pickle;   /* or the pickled code, as the key has it; NULL: it is none */
     bool folder;          /* copies all of `dir` */
     const char **exclude; /* patterns, NULL-terminated; or NULL */
     const char *known;    /* a copy whose description is known already; or NULL */
@@ -23,6 +24,7 @@ struct as_describe_code {
 
 struct as_describe_source { /* where the code is, and how it is loaded */
     const char *python, *target;
+    const char *application;             /* its name, or NULL: the default one */
     const char *dir;                     /* or NULL: ours */
     const char **env;                    /* "NAME=value" on top of ours, NULL-terminated; or NULL */
     const struct as_describe_code *code; /* NULL: from its own files */

@@ -12,6 +12,14 @@
 /* Bytes of the text for a deployment's own keys: command or import_path, code, working_dir, env. */
 #define AS_WORKER_SPEC_OWN_MAX 40000u
 
+/* The variable with the key `args` of the application. */
+#define AS_WORKER_SPEC_ARGS "ANYSERVE_APP_ARGS"
+
+/* The variable with its key `grpc_servicer_functions`, separated by commas. */
+#define AS_WORKER_SPEC_SERVICERS "ANYSERVE_GRPC_SERVICER_FUNCTIONS"
+/* "VARIABLE=PATH,PATH", the caller's; NULL: there are none. */
+char *as_worker_spec_servicers(const struct as_spec_object *app);
+
 struct as_worker_spec_conf { /* the server's part; strings are the caller's, and outlive it */
     const char *python;
     const char *link; /* path of the dispatcher's unix socket */

@@ -173,6 +173,8 @@ static void management_and_control_have_their_own_limits(void **state AS_UNUSED)
     FROM(c.max_inflated, MAX_SPEC_BYTES);
     assert_string_equal(c.body_option, "--max-spec-bytes");
     assert_string_equal(c.inflated_option, "--max-spec-bytes");
+    FROM(c.max_pickle, MAX_PICKLE_BYTES);
+    assert_string_equal(c.pickle_option, "--max-pickle-bytes");
     FROM(c.header_timeout, HEADER_TIMEOUT); /* the rest is the same as for clients */
 }
 

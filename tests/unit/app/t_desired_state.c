@@ -53,15 +53,15 @@ static void put_described(const char *text, const char *main_frame, const char *
     struct as_declared models = {0};
     struct as_desired_state_change change = {.cause = AS_STR("deploy"), .models = &models};
 
-    add(&models, "main", main_frame);
-    add(&models, "side", side_frame);
+    add(&models, "shop#main", main_frame);
+    add(&models, "extra#side", side_frame);
     assert_int_equal(as_desired_state_add(&d, &change, as_str_of(text), &err), 0);
     as_declared_fini(&models);
 }
 
 static void check_models(const char *main_frame, const char *side_frame)
 {
-    const char *want[] = {main_frame, side_frame}, *name[] = {"main", "side"};
+    const char *want[] = {main_frame, side_frame}, *name[] = {"shop#main", "extra#side"};
 
     for (size_t i = 0; i < AS_COUNT(want); i++) {
         const struct as_declared_deployment *now = as_declared_find(&d.models, as_str_of(name[i]));
@@ -71,10 +71,18 @@ static void check_models(const char *main_frame, const char *side_frame)
     }
 }
 
+/* The id of a name, which may be one. */
+static struct as_str id_of(const char *name)
+{
+    return as_str_of(strcmp(name, "main") == 0   ? "shop#main"
+                     : strcmp(name, "side") == 0 ? "extra#side"
+                                                 : name);
+}
+
 static void scale(const char *deployment, int64_t n)
 {
     struct as_desired_state_change change = {
-        .cause = AS_STR("scale"), .deployment = as_str_of(deployment), .replicas = n};
+        .cause = AS_STR("scale"), .deployment = id_of(deployment), .replicas = n};
     struct as_buf text = {0};
 
     as_desired_state_write(d.spec, &text);
@@ -84,7 +92,7 @@ static void scale(const char *deployment, int64_t n)
 
 static int64_t scaled(const char *deployment)
 {
-    return as_desired_state_scale_of(&d, 0, as_str_of(deployment));
+    return as_desired_state_scale_of(&d, 0, id_of(deployment));
 }
 
 static int64_t declared(const char *application, const char *deployment)
@@ -135,13 +143,53 @@ static void removing_a_deployment_drops_its_scale(void **state AS_UNUSED)
     assert_int_equal(scaled("main"), AS_DESIRED_STATE_UNSCALED);
 }
 
-/* A deployment's name is unique in the file. */
-static void a_scale_follows_its_deployment_to_another_application(void **state AS_UNUSED)
+/* Of one name, in two applications: each has its number and its models. */
+static void an_application_has_its_own_scales_and_models(void **state AS_UNUSED)
 {
+    static const char both[] =
+        FILE_OF(MAIN(""), "{name: other, import_path: m, deployments: [{name: main}]}");
+    struct as_declared models = {0};
+    struct as_desired_state_change change = {.cause = AS_STR("deploy"), .models = &models};
+
+    add(&models, "shop#main", "a");
+    add(&models, "other#main", "b");
+    assert_int_equal(as_desired_state_add(&d, &change, AS_STR(both), &err), 0);
+    as_declared_fini(&models);
+    scale("shop#main", 4);
+    scale("other#main", 2);
+    open_again();
+    assert_int_equal(scaled("shop#main"), 4);
+    assert_int_equal(scaled("other#main"), 2);
+    assert_int_equal(as_declared_find(&d.models, AS_STR("shop#main"))->models[0].frame.p[0], 'a');
+    assert_int_equal(as_declared_find(&d.models, AS_STR("other#main"))->models[0].frame.p[0], 'b');
     put(FILE_OF(MAIN(""), SIDE("")));
+    assert_int_equal(scaled("shop#main"), 4);
+    assert_int_equal(scaled("other#main"), AS_DESIRED_STATE_UNSCALED);
+}
+
+static void count_rows(void *arg, const struct as_store_scale *scale)
+{
+    *(int *)arg += as_str_eq(scale->deployment, AS_STR("main")) && scale->replicas == 4;
+}
+
+static void count_models(void *arg, const struct as_store_model *m)
+{
+    *(int *)arg += as_str_eq(m->deployment, AS_STR("side"));
+}
+
+/* Names alone, while they are unique: so an earlier version reads what this one has stored, and
+ * the other way round. */
+static void ids_are_stored_as_names(void **state AS_UNUSED)
+{
+    int scales = 0, models = 0;
+
+    put_described(FILE_OF(MAIN(""), SIDE("")), "main a", "side a");
     scale("main", 4);
-    put("{applications: [{name: other, import_path: m, deployments: [{name: main}]}]}");
-    assert_int_equal(scaled("main"), 4);
+    assert_int_equal(as_store_each_scale(d.store, 2, count_rows, &scales, &err), 0);
+    assert_int_equal(as_store_each_model(d.store, 2, count_models, &models, &err), 0);
+    assert_int_equal(scales, 1);
+    assert_int_equal(models, 1);
+    assert_int_equal(as_desired_state_scale_of(&d, 2, AS_STR("shop#main")), 4);
 }
 
 static void each_deployment_has_its_own_scale(void **state AS_UNUSED)
@@ -165,10 +213,10 @@ static void an_older_generation_keeps_its_scales(void **state AS_UNUSED)
     put(FILE_OF(MAIN(""), SIDE(""))); /* 1 */
     scale("main", 4);                 /* 2 */
     put(FILE_OF(MAIN(", num_replicas: 2"), SIDE("")));
-    assert_int_equal(as_desired_state_scale_of(&d, 1, AS_STR("main")), AS_DESIRED_STATE_UNSCALED);
-    assert_int_equal(as_desired_state_scale_of(&d, 2, AS_STR("main")), 4);
-    assert_int_equal(as_desired_state_scale_of(&d, 3, AS_STR("main")), AS_DESIRED_STATE_UNSCALED);
-    assert_int_equal(as_desired_state_scale_of(&d, 99, AS_STR("main")), AS_DESIRED_STATE_UNSCALED);
+    assert_int_equal(as_desired_state_scale_of(&d, 1, id_of("main")), AS_DESIRED_STATE_UNSCALED);
+    assert_int_equal(as_desired_state_scale_of(&d, 2, id_of("main")), 4);
+    assert_int_equal(as_desired_state_scale_of(&d, 3, id_of("main")), AS_DESIRED_STATE_UNSCALED);
+    assert_int_equal(as_desired_state_scale_of(&d, 99, id_of("main")), AS_DESIRED_STATE_UNSCALED);
 }
 
 static void back(uint64_t generation, bool whole, int64_t replicas)
@@ -178,7 +226,7 @@ static void back(uint64_t generation, bool whole, int64_t replicas)
     struct as_buf text = {0};
 
     if (whole) {
-        change.deployment = AS_STR("main");
+        change.deployment = id_of("main");
         change.replicas = replicas;
     }
     assert_int_equal(as_desired_state_write_rollback(&d, AS_STR("shop"), AS_STR("main"), generation,
@@ -281,7 +329,8 @@ static void a_store_of_an_older_release_means_the_same(void **state AS_UNUSED)
 
 static void run_creates_the_store_with_the_first_change(void **state AS_UNUSED)
 {
-    static const char text[] = FILE_OF(MAIN(""), SIDE(""));
+    static const char text[] =
+        "{applications: [{import_path: m, deployments: [{name: main}]}]}"; /* of `default` */
     struct as_declared code = {0};
     char command[128];
 
@@ -293,16 +342,17 @@ static void run_creates_the_store_with_the_first_change(void **state AS_UNUSED)
     assert_int_equal(as_desired_state_open_initial(&d, folder, 5, AS_STR(text), &code, NULL, &err),
                      0);
     assert_null(d.store);
-    check_models("main a", NULL);
-    assert_int_equal(as_desired_state_scale_of(&d, 1, AS_STR("main")), AS_DESIRED_STATE_UNSCALED);
-    scale("main", 3);
+    assert_non_null(as_declared_find(&d.models, AS_STR("default#main")));
+    assert_int_equal(as_desired_state_scale_of(&d, 1, AS_STR("default#main")),
+                     AS_DESIRED_STATE_UNSCALED);
+    scale("default#main", 3);
     assert_int_equal(d.generation, 2);
     as_desired_state_close(&d);
     as_declared_fini(&code);
     assert_int_equal(as_desired_state_open_initial(&d, folder, 5, AS_STR(text), &code, NULL, &err),
                      0);
-    assert_int_equal(scaled("main"), 3);
-    check_models("main a", NULL); /* of generation 1 */
+    assert_int_equal(scaled("default#main"), 3);
+    assert_non_null(as_declared_find(&d.models, AS_STR("default#main"))); /* of generation 1 */
 }
 
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
@@ -313,7 +363,8 @@ int main(void)
         IN_FOLDER(a_scale_is_valid_until_num_replicas_changes),
         IN_FOLDER(the_default_of_num_replicas_counts_as_its_value),
         IN_FOLDER(removing_a_deployment_drops_its_scale),
-        IN_FOLDER(a_scale_follows_its_deployment_to_another_application),
+        IN_FOLDER(an_application_has_its_own_scales_and_models),
+        IN_FOLDER(ids_are_stored_as_names),
         IN_FOLDER(each_deployment_has_its_own_scale),
         IN_FOLDER(an_older_generation_keeps_its_scales),
         IN_FOLDER(models_are_kept_with_the_generation),

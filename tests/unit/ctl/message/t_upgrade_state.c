@@ -128,7 +128,7 @@ static void states_of_former_versions_are_read(void **state AS_UNUSED)
 
         load(&in, written[i], &why);
         assert_int_equal(in.state->minor, i);
-        assert_int_equal(in.state->dispatcher->messages, i ? AS_CTL_FORMAT : 0);
+        assert_int_equal(in.state->dispatcher->messages, i ? AS_CTL_PLAIN_FORMAT : 0);
         check(in.state);
         restore(&in);
         assert_false(in.failed);

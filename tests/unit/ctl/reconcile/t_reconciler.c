@@ -304,7 +304,7 @@ what_was_given_up_is_tried_again_and_stays_down_until_it_is_ready(void **state A
     new_reconciler(w, 1, 1);
     clear_messages(w);
     send_dead(w, 0, false);
-    handle(w, (struct as_ctl_message){.type = AS_CTL_STAYS, .deployment = AS_STR("echo")});
+    handle(w, (struct as_ctl_message){.type = AS_CTL_STAYS, .deployment = id_of("echo")});
     send_told(w, true);
     assert_string_equal(messages(w), "REMOVE echo-0;SPAWN echo-0;SERVING ;");
     send_ready(w, 0);
@@ -331,7 +331,7 @@ static void a_process_without_a_slot_is_killed(void **state AS_UNUSED)
     struct as_ctl_message m = {.type = AS_CTL_RUNS,
                                .state = AS_CTL_READY_STATE,
                                .pid = 7,
-                               .replica = AS_STR("other-0"),
+                               .replica = AS_STR("default#other-0"),
                                .token = AS_STR("t")};
 
     handle(w, m);

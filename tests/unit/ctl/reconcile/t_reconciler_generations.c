@@ -12,6 +12,7 @@ static struct world *open_spec(const char *text)
 {
     struct world *w = as_xalloc(sizeof(*w));
 
+    owner = "shop";
     assert_int_equal(as_loop_new(&w->loop, 0), 0);
     as_task_init(&w->turn, on_turn);
     new_reconciler_of(w, spec_of(text), 4);
@@ -127,6 +128,23 @@ static void deployments_of_an_application_are_listed_together(void **state AS_UN
     close_world(w);
 }
 
+/* Each has its plan, its replicas and its target. */
+static void two_applications_may_have_deployments_of_one_name(void **state AS_UNUSED)
+{
+    struct world *w = open_spec(SHOP("version: one"));
+
+    set_target(w, 2, TWO(ONE, "{name: echo, num_replicas: 1}"));
+    assert_string_equal(messages(w), "SPAWN echo-0;");
+    check_each(w, "shop=RUNNING shop/echo=HEALTHY other=DEPLOYING other/echo=UPDATING ");
+    assert_int_equal(as_reconciler_replicas(w->reconciler, AS_STR("shop#echo")), 2);
+    assert_int_equal(as_reconciler_replicas(w->reconciler, AS_STR("other#echo")), 1);
+    clear_messages(w);
+    set_target(w, 3,
+               TWO("{name: echo, num_replicas: 2, version: two}", "{name: b, num_replicas: 0}"));
+    assert_string_equal(messages(w), "SPAWN echo-2;DELETE ;RETIRE echo-0;");
+    close_world(w);
+}
+
 static void a_failed_update_is_rolled_back_and_reported(void **state AS_UNUSED)
 {
     struct world *w = open_spec(SHOP("version: one"));
@@ -146,11 +164,11 @@ static void a_failed_update_is_rolled_back_and_reported(void **state AS_UNUSED)
     set_target(w, 3, SHOP("version: one"));
     assert_string_equal(messages(w), "");
     assert_non_null(strstr(w->status, "DEPLOY_FAILED"));
-    assert_int_equal(as_reconciler_clear_failures(w->reconciler), 1);
+    assert_int_equal(as_reconciler_clear_failures(w->reconciler, AS_STR("shop")), 1);
     set_target(w, 4, SHOP("version: one")); /* a deploy of what is served already */
     assert_string_equal(messages(w), "");
     assert_string_equal(w->status, "HEALTHY CONFIG_UPDATE_COMPLETED ");
-    assert_int_equal(as_reconciler_clear_failures(w->reconciler), 0);
+    assert_int_equal(as_reconciler_clear_failures(w->reconciler, AS_STR("shop")), 0);
     close_world(w);
 }
 
@@ -162,7 +180,7 @@ static void a_removed_deployment_drains(void **state AS_UNUSED)
     set_target(w, 2, "applications: []");
     assert_string_equal(messages(w), "DELETE ;RETIRE echo-1;RETIRE echo-0;");
     assert_string_equal(w->application, "DELETING  ");
-    assert_int_equal(as_reconciler_restart(w->reconciler, AS_STR("echo"), &err), AS_ENOTFOUND);
+    assert_int_equal(as_reconciler_restart(w->reconciler, id_of("echo"), &err), AS_ENOTFOUND);
     as_buf_fini(&err);
     handle(w, message_about(w, AS_CTL_RETIRED, 0));
     handle(w, message_about(w, AS_CTL_RETIRED, 1));
@@ -270,11 +288,11 @@ static void a_scaled_number_overrides_num_replicas(void **state AS_UNUSED)
     w->scaled = 1;
     set_target(w, 3, SHOP("version: one"));
     assert_non_null(strstr(w->status, "scaled to 1; num_replicas is 2"));
-    assert_int_equal(as_reconciler_replicas(w->reconciler, AS_STR("echo")), 1);
+    assert_int_equal(as_reconciler_replicas(w->reconciler, id_of("echo")), 1);
     w->scaled = -1;
     set_target(w, 4, SHOP("version: one"));
     assert_null(strstr(w->status, "scaled"));
-    assert_int_equal(as_reconciler_replicas(w->reconciler, AS_STR("echo")), 2);
+    assert_int_equal(as_reconciler_replicas(w->reconciler, id_of("echo")), 2);
     close_world(w);
 }
 
@@ -287,8 +305,8 @@ static void models_are_declared_as_far_as_there_is_room(void **state AS_UNUSED)
         size_t room = 2 * (AS_CTL_DECLARED_ROW + 3 + 5) + 7 - missing;
         struct as_declared models = {0};
 
-        as_declared_add_model(&models, AS_STR("echo"), AS_STR("m:0"), AS_STR("frame"));
-        as_declared_add_model(&models, AS_STR("echo"), AS_STR("m:1"), AS_STR("frame"));
+        as_declared_add_model(&models, id_of("echo"), AS_STR("m:0"), AS_STR("frame"));
+        as_declared_add_model(&models, id_of("echo"), AS_STR("m:1"), AS_STR("frame"));
         w->number = 9;
         clear_messages(w);
         as_reconciler_declare(w->reconciler, &models.deployments[0], AS_STR("options"), &room);
@@ -301,7 +319,7 @@ static void models_are_declared_as_far_as_there_is_room(void **state AS_UNUSED)
         size_t room = AS_CTL_DECLARED_MAX;
         struct as_declared models = {0};
 
-        as_declared_add_model(&models, AS_STR("echo"), AS_STR("m:0"),
+        as_declared_add_model(&models, id_of("echo"), AS_STR("m:0"),
                               (struct as_str){frame, AS_CTL_TEXT_MAX + more});
         clear_messages(w);
         as_reconciler_declare(w->reconciler, &models.deployments[0], AS_STR("options"), &room);
@@ -317,6 +335,7 @@ int main(void)
         cmocka_unit_test(a_process_starts_as_its_generation_says),
         cmocka_unit_test(an_unchanged_deployment_goes_on),
         cmocka_unit_test(deployments_of_an_application_are_listed_together),
+        cmocka_unit_test(two_applications_may_have_deployments_of_one_name),
         cmocka_unit_test(a_failed_update_is_rolled_back_and_reported),
         cmocka_unit_test(a_removed_deployment_drains),
         cmocka_unit_test(a_deployment_outside_the_target_drains),

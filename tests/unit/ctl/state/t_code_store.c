@@ -1,6 +1,7 @@
 /* Specification of ctl/state/code_store: names of copies, lookup and removal. */
 #include "ctl/state/code_store.h"
 
+#include "temporary_folder.h"
 #include "unit.h"
 
 #include <fcntl.h>
@@ -14,26 +15,22 @@
 #define B    "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define COPY "sha256:"
 
-static char base[64], store[96];
+static char store[96];
 static struct as_buf err;
 
 static int make_base(void **state AS_UNUSED)
 {
-    snprintf(base, sizeof(base), "/tmp/as_code_XXXXXX");
-    if (!mkdtemp(base))
+    if (make_temporary_folder() < 0)
         return -1;
-    snprintf(store, sizeof(store), "%s/code", base);
+    snprintf(store, sizeof(store), "%s/code", temporary_folder);
     as_buf_init(&err);
     return 0;
 }
 
 static int remove_base(void **state AS_UNUSED)
 {
-    char command[128];
-
     as_buf_fini(&err);
-    snprintf(command, sizeof(command), "rm -rf %s", base);
-    return system(command);
+    return remove_temporary_folder();
 }
 
 static void run(const char *what, const char *name)

@@ -185,6 +185,7 @@ static void a_server_gets_a_private_folder_and_leaves_nothing(void **state AS_UN
     assert_int_equal(as_runtime_read_token(base, 8000, token), AS_ENOTFOUND);
     assert_int_equal(as_runtime_dir_write_token(&d, &err), 0);
     assert_int_equal(mode_of("8000/join-token"), 0600);
+    assert_int_equal(mode_of("8000/driver-token"), 0600);
     assert_int_equal(as_runtime_read_token(base, 8000, token), 0);
     assert_int_equal(strspn(token, "0123456789abcdef"), AS_RUNTIME_TOKEN_LEN);
     as_runtime_dir_close(&d);

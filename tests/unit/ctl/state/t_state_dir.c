@@ -1,6 +1,7 @@
 /* Specification of ctl/state/state_dir: the folder's path, owner and mode, and its lock. */
 #include "ctl/state/state_dir.h"
 
+#include "temporary_folder.h"
 #include "unit.h"
 
 #include <fcntl.h>
@@ -10,26 +11,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char base[64], folder[96];
+static char folder[96];
 static struct as_buf err;
 
 static int make_base(void **state AS_UNUSED)
 {
-    snprintf(base, sizeof(base), "/tmp/as_state_XXXXXX");
-    if (!mkdtemp(base))
+    if (make_temporary_folder() < 0)
         return -1;
-    snprintf(folder, sizeof(folder), "%s/deep/state", base);
+    snprintf(folder, sizeof(folder), "%s/deep/state", temporary_folder);
     as_buf_init(&err);
     return 0;
 }
 
 static int remove_base(void **state AS_UNUSED)
 {
-    char command[128];
-
     as_buf_fini(&err);
-    snprintf(command, sizeof(command), "rm -rf %s", base);
-    return system(command);
+    return remove_temporary_folder();
 }
 
 static const char *error_text(void)

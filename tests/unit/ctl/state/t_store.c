@@ -437,8 +437,8 @@ static const struct as_store_change one[] = {{.application = {"a", 1},
 static void set_outcome(struct as_store *s, uint64_t generation, const char *deployment,
                         const char *from, const char *state, const char *why)
 {
-    assert_int_equal(as_store_set_outcome(s, generation, as_str_of(deployment), as_str_of(from),
-                                          as_str_of(state), as_str_of(why), &err),
+    assert_int_equal(as_store_set_outcome(s, generation, AS_STR("a"), as_str_of(deployment),
+                                          as_str_of(from), as_str_of(state), as_str_of(why), &err),
                      0);
 }
 
@@ -460,6 +460,19 @@ static void the_outcome_of_a_change_is_stored(void **state AS_UNUSED)
     set_outcome(s, 1, "one", "healthy", "rolled back", "");
     check_changes(s, "2 a/one changed(version) failed(why);1 a/one added() rolled back();"
                      "1 a/two added() healthy();");
+    as_store_close(s);
+}
+
+static void an_outcome_is_of_one_application(void **state AS_UNUSED)
+{
+    static const struct as_store_change same_name[] = {
+        {.application = {"a", 1}, .deployment = {"one", 3}, .step = {"added", 5}},
+        {.application = {"b", 1}, .deployment = {"one", 3}, .step = {"added", 5}}};
+    struct as_store *s = open_store(10);
+
+    put_changes(s, same_name, 2);
+    set_outcome(s, 1, "one", "", "healthy", "");
+    check_changes(s, "1 a/one added() healthy();1 b/one added() ();");
     as_store_close(s);
 }
 
@@ -494,6 +507,7 @@ int main(void)
         IN_FOLDER(scales_are_stored_with_their_generation),
         IN_FOLDER(a_failure_is_stored_with_its_rollback),
         IN_FOLDER(the_outcome_of_a_change_is_stored),
+        IN_FOLDER(an_outcome_is_of_one_application),
         IN_FOLDER(changes_are_pruned_with_their_generation),
         IN_FOLDER(a_full_disk_changes_nothing),
     };

@@ -243,6 +243,49 @@ static void nothing_is_started_after_stop(void **state AS_UNUSED)
     close_world(w);
 }
 
+static struct as_ctl_message qualify(const struct world *w, struct as_ctl_message said)
+{
+    static struct as_workers_names names;
+
+    return as_workers_qualify(w->workers, &said, &names);
+}
+
+/* Their names were unique in a server. */
+static void a_message_of_an_earlier_version_gets_ids(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    struct as_ctl_message m;
+
+    as_workers_handle(w->workers, &(struct as_ctl_message){.type = AS_CTL_PLACE,
+                                                           .state = AS_CTL_DOWN_STATE,
+                                                           .replica = AS_STR("shop#main-0"),
+                                                           .deployment = AS_STR("shop#main")});
+    m = qualify(w, (struct as_ctl_message){.type = AS_CTL_REMOVE, .replica = AS_STR("main-0")});
+    assert_true(as_str_eq(m.replica, AS_STR("shop#main-0")));
+    assert_int_equal(m.deployment.n, 0);
+    m = qualify(w, (struct as_ctl_message){.type = AS_CTL_MODEL,
+                                           .deployment = AS_STR("main"),
+                                           .replica = AS_STR("m:1")});
+    assert_true(as_str_eq(m.deployment, AS_STR("shop#main")));
+    assert_true(as_str_eq(m.replica, AS_STR("m:1")));
+    m = qualify(w, (struct as_ctl_message){.type = AS_CTL_STATUS,
+                                           .deployment = AS_STR("new"),
+                                           .replica = AS_STR("extra")});
+    assert_true(as_str_eq(m.deployment, AS_STR("extra#new")));
+    assert_true(as_str_eq(m.replica, AS_STR("extra")));
+    m = qualify(w, (struct as_ctl_message){.type = AS_CTL_SPAWN,
+                                           .deployment = AS_STR("main"),
+                                           .replica = AS_STR("main-1"),
+                                           .token = AS_STR("t")});
+    assert_true(as_str_eq(m.deployment, AS_STR("shop#main")));
+    assert_true(as_str_eq(m.replica, AS_STR("shop#main-1")));
+    m = qualify(w, (struct as_ctl_message){.type = AS_CTL_UP, .deployment = AS_STR("unheard")});
+    assert_true(as_str_eq(m.deployment, AS_STR("default#unheard")));
+    m = qualify(w, (struct as_ctl_message){.type = AS_CTL_FEWER, .replica = AS_STR("worker")});
+    assert_true(as_str_eq(m.replica, AS_STR("worker")));
+    close_world(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +299,7 @@ int main(void)
         cmocka_unit_test(a_new_dispatcher_gets_the_whole_state_then_told),
         cmocka_unit_test(a_worker_that_is_asked_to_end_is_stopped),
         cmocka_unit_test(nothing_is_started_after_stop),
+        cmocka_unit_test(a_message_of_an_earlier_version_gets_ids),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -310,6 +310,49 @@ static void the_banner_names_ten_models(void **state AS_UNUSED)
     check_named(11, 2, "  and 6 more deployments with 12 models\n", "d5");
 }
 
+/* The command line, its words joined by spaces, without those that begin with a path that differs.
+ */
+static void command_is(const struct as_describe_source *source, const char *expected)
+{
+    struct as_describe_command c;
+    struct as_buf line = {0};
+
+    as_describe_command_init(&c, source);
+    for (const char **a = c.argv; *a; a++) {
+        if (strncmp(*a, "--working-dir=", 14) != 0 && strncmp(*a, "--source=", 9) != 0)
+            as_buf_printf(&line, "%s%s", a == c.argv ? "" : " ", *a);
+    }
+    assert_string_equal(as_buf_cstr(&line), expected);
+    as_describe_command_fini(&c);
+    as_buf_fini(&line);
+}
+
+static void the_command_names_code_and_application(void **state AS_UNUSED)
+{
+#define HEX "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define RUN "py -m anyserve.worker "
+    struct as_describe_code copy = {.store = "/s/code", .copy = "sha256:" HEX},
+                            pickle = {.store = "/s/code", .pickle = "pickle:" HEX},
+                            fresh = {.store = "/s/code", .max_bytes = 7, .max_files = 8};
+    struct as_describe_source s = {.python = "py", .target = "m:app"};
+
+    command_is(&s, RUN "m:app --describe=lines");
+    s.application = "default"; /* which every worker program takes it for */
+    command_is(&s, RUN "m:app --describe=lines");
+    s.application = "shop";
+    command_is(&s, RUN "m:app --describe=lines --application=shop");
+    s.code = &copy;
+    command_is(&s, RUN "m:app --describe=lines --application=shop");
+    s.code = &pickle; /* it has the name of its application */
+    command_is(&s, RUN "pickle:/s/pickles/" HEX " --describe=lines");
+    s.code = &fresh;
+    command_is(&s, "py -m anyserve.code.pin --store=/s/code --max-bytes=7 --max-files=8 --known= "
+                   "--application=shop m:app");
+    s.application = NULL;
+    command_is(
+        &s, "py -m anyserve.code.pin --store=/s/code --max-bytes=7 --max-files=8 --known= m:app");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +365,7 @@ int main(void)
         cmocka_unit_test(the_banner_has_models_and_addresses),
         cmocka_unit_test(a_banner_without_a_call_asks_for_the_metadata),
         cmocka_unit_test(the_banner_names_ten_models),
+        cmocka_unit_test(the_command_names_code_and_application),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
