@@ -7,6 +7,7 @@
 #include "edge/exchange/exchange.h"
 #include "edge/grpc/stream.h"
 #include "edge/rest/rest.h"
+#include "edge/websocket/websocket.h"
 #include "io/socket/peer.h"
 #include "wire/json/json.h"
 
@@ -95,6 +96,7 @@ static void on_sweep(struct as_timer *t)
 
     as_client_timeouts_begin_sweep(e);
     as_stream_expire_all(e, now);
+    as_websocket_sweep_all(e, now);
     if (final) {
         e->drain_final = AS_NEVER;
         as_stream_drain_all(e);
@@ -261,6 +263,7 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
     as_list_init(&e->conns);
     as_client_timeouts_init(e);
     as_stream_init_all(e);
+    as_list_init(&e->websockets);
     as_compressor_init(&e->compressor, loop);
     e->client.on_registry = on_registry;
     err = as_fleet_client_open(&e->client, fleet, loop);
@@ -308,6 +311,8 @@ void as_edge_drain(struct as_edge *e, int successor, void (*drained)(void *arg),
     as_connection_handover_start(&e->handover, successor);
     if (!e->n_conns) /* the last one was handed over, and `drained` called */
         return;
+    if (successor < 0) /* in an upgrade they stay until the drain timeout */
+        as_websocket_drain_all(e);
     notify_drain(&e->new_conns);
     notify_drain(&e->conns);
     as_stream_notify_all(e);
@@ -340,6 +345,7 @@ void as_edge_drain_expired(struct as_edge *e)
     e->drain_final = AS_NEVER;
     fail_uploads(e);
     as_stream_drain_all(e);
+    as_websocket_drain_all(e);
     finish_connections(&e->new_conns);
     finish_connections(&e->conns);
 }

@@ -12,6 +12,7 @@
 #include "link/fleet/fleet.h"
 #include "wire/h1/h1.h"
 #include "wire/h2/h2.h"
+#include "wire/ws/ws.h"
 
 struct as_edge;
 struct as_control;
@@ -30,6 +31,12 @@ enum as_interface {
     AS_INTERFACES
 };
 
+struct as_websocket_conf {
+    struct as_ws_conf session;
+    as_ns ping_interval; /* a client that is silent for this time gets a ping; 0: never */
+    as_ns ping_timeout;  /* in which it must answer that, or a close */
+};
+
 struct as_edge_conf {
     enum as_interface interface;
     const char *token; /* required of TCP clients of AS_INTERFACE_MANAGEMENT and
@@ -39,18 +46,24 @@ struct as_edge_conf {
     uint32_t status_port; /* AS_INTERFACE_CLIENTS: the port of /metrics on 127.0.0.1; 0: off */
     const char *origins;  /* AS_INTERFACE_CLIENTS: web origins whose pages may change the server,
                              wire/http/origin.h; NULL: none */
-    const struct as_control *api;       /* of AS_INTERFACE_CONTROL */
+    const struct as_control *api;  /* of AS_INTERFACE_CONTROL */
+    void (*on_refused)(void *ctx); /* access control has refused something; NULL: nobody asks */
+    void *refused_ctx;
     struct as_status_page *status_page; /* of AS_INTERFACE_STATUS */
     bool one_request; /* HTTP/1.1: a connection ends with its first answer, so that the next one
                          comes to the newest dispatcher */
     as_ns heartbeat;  /* interval requested from workers that register; 0: none */
     struct as_h1_conf h1;
     struct as_h2_conf h2;
+    struct as_websocket_conf websocket;
     uint64_t max_message;       /* bytes of one gRPC message */
     uint64_t max_http_body;     /* bytes of the body of a plain HTTP request, before inflating */
+    uint64_t max_pickle;        /* AS_INTERFACE_CONTROL: bytes of pickled code */
+    uint64_t ingress_buffer;    /* bytes of a body that are collected for an application */
     uint64_t max_inflated;      /* bytes of a compressed message or body, after inflating */
     const char *message_option; /* the options that set these, for error texts */
     const char *body_option;
+    const char *pickle_option;
     const char *inflated_option;
     enum as_compress_mode compress;
     uint64_t compress_min;    /* bytes; smaller answers are not compressed */
@@ -99,7 +112,11 @@ enum as_rpc {
     AS_RPC_REGISTER_MODEL, /* of anyserve.WorkerManagement */
     AS_RPC_UNREGISTER_MODEL,
     AS_RPC_HEARTBEAT,
+    AS_RPC_SERVE_HEALTHZ, /* of ray.serve.RayServeAPIService */
+    AS_RPC_SERVE_APPLICATIONS,
+    AS_RPC_SERVICE, /* a method of a service of the user, with one message in each direction */
     AS_RPC_HEALTH_WATCH, /* from here on: streaming */
+    AS_RPC_SERVICE_STREAM, /* the other methods of such services */
     AS_RPC_MODEL_STREAM_INFER,
     AS_RPC_REFLECTION,
     AS_RPC_REFLECTION_ALPHA,
@@ -132,6 +149,8 @@ enum as_resource {
     AS_RESOURCE_OPENAPI,
     AS_RESOURCE_MANAGEMENT,
     AS_RESOURCE_CONTROL,
+    AS_RESOURCE_APPLICATION, /* below the route of an application: edge/ingress/ingress.h */
+    AS_RESOURCE_ROUTES,      /* /-/routes and /-/healthz */
     AS_RESOURCES
 };
 #define AS_HTTP_STATUSES 21u /* that are counted one by one: as_counted_http_status */
@@ -167,7 +186,10 @@ struct as_edge_stat {  /* read by any thread: base/counter.h */
     uint64_t pooled;              /* freed exchanges that are kept for reuse */
     uint64_t closed_for[AS_CLOSE_REASONS]; /* closed connections, by reason */
     uint64_t slow_requests, slow_answers;  /* failed by body_timeout, by send_timeout */
-    uint64_t other_users;     /* connections of other users to a unix socket, refused */
+    uint64_t other_users;          /* connections of other users to a unix socket, refused */
+    uint64_t calls_refused[2];     /* inferences that named a target of calls: plain HTTP, gRPC */
+    uint64_t websockets;           /* that are open */
+    uint64_t ws_received, ws_sent; /* messages of websockets, from and to clients */
     uint64_t unauthenticated; /* requests refused for want of a valid token, or of a known origin */
 };
 

@@ -29,7 +29,10 @@ struct as_exchange;
 #define AS_EDGE_LOG_OTHER_USER   (AS_CLOSE_REASONS + 2)
 #define AS_EDGE_LOG_ACCESS       (AS_CLOSE_REASONS + 3)
 #define AS_EDGE_LOG_REGISTRATION (AS_CLOSE_REASONS + 4)
-#define AS_EDGE_LOGS             (AS_CLOSE_REASONS + 5)
+#define AS_EDGE_LOG_CALL         (AS_CLOSE_REASONS + 5) /* plain HTTP, then gRPC */
+#define AS_EDGE_LOG_ANSWER       (AS_CLOSE_REASONS + 7)
+#define AS_EDGE_LOG_WEBSOCKET    (AS_CLOSE_REASONS + 8)
+#define AS_EDGE_LOGS             (AS_CLOSE_REASONS + 9)
 
 struct as_listener { /* sock: a duplicate of the shared descriptor */
     struct as_sock sock;
@@ -56,6 +59,8 @@ struct as_edge {
     uint32_t canary_turn, mirror_turn; /* counters for as_traffic_point */
     struct as_exchange *pool;          /* free exchanges */
     uint64_t pool_low;                 /* least size of the pool since the last trim */
+    struct as_list websockets;         /* edge/websocket/websocket.h */
+    bool websockets_drained;           /* new ones are closed at once */
     struct as_list streams;            /* streaming calls: edge/grpc/stream.h */
     struct as_task stream_turn;        /* due while a stream has used up its share of a turn */
     struct as_compressor compressor;   /* compresses and inflates messages */

@@ -1,6 +1,8 @@
 #include "edge/admin/control.h"
 
+#include "base/sha256.h"
 #include "edge/exchange/dispatch_query.h"
+#include "edge/exchange/offload.h"
 
 #define REPLICAS_KEY "target_num_replicas"
 
@@ -38,6 +40,8 @@ void as_control_answer(struct as_control_call *k, int err, const struct as_buf *
         as_rest_text(x, 200, AS_STR("application/yaml"), text);
     else if (!err)
         as_rest_json(x, 200, text);
+    else if (err == AS_ESTALE && text)
+        as_rest_json(x, as_err_http(err), text);
     else if (text && text->n)
         as_rest_fail(x, as_err_http(err), as_buf_slice(text), NULL, 0);
     else
@@ -77,32 +81,147 @@ void as_control_history(struct as_exchange *x, const struct as_rest_match *m AS_
     handle_request(x, &(struct as_control_request){.verb = AS_CONTROL_HISTORY});
 }
 
-/* Parses the query. An unknown one is refused (false): a typo must not deploy. */
-static bool read_dry_run(struct as_exchange *x, struct as_str query, bool *ret_dry)
+struct change { /* what the query and If-Match say */
+    bool dry;
+    uint64_t generation;
+};
+
+static bool read_dry_run(struct as_str value, bool *ret_dry)
 {
-    *ret_dry = as_str_eq(query, AS_STR("dry_run=1")) || as_str_eq(query, AS_STR("dry_run=true"));
-    if (*ret_dry || !query.n || as_str_eq(query, AS_STR("dry_run=0")) ||
-        as_str_eq(query, AS_STR("dry_run=false")))
-        return true;
-    as_exchange_fail(x, AS_EINVALID, "query '%.*s': only dry_run=true or false is known",
-                     AS_STR_CUT(query, 64));
-    return false;
+    *ret_dry = as_str_eq(value, AS_STR("1")) || as_str_eq(value, AS_STR("true"));
+    return *ret_dry || as_str_eq(value, AS_STR("0")) || as_str_eq(value, AS_STR("false"));
+}
+
+/* `N` or `"N"`. */
+static bool read_generation(struct as_str value, uint64_t *ret_n)
+{
+    if (value.n > 2 && value.p[0] == '"' && value.p[value.n - 1] == '"')
+        value = (struct as_str){value.p + 1, value.n - 2};
+    return as_str_u64(value, ret_n) == 0 && *ret_n != AS_CONTROL_ANY;
+}
+
+/* An unknown query is refused (false): a typo must not deploy. */
+static bool read_change(struct as_exchange *x, struct as_str query, struct change *ret_c)
+{
+    struct as_str tag = as_http_head_find(x->head, AS_STR("if-match")), rest = query;
+
+    *ret_c = (struct change){.generation = AS_CONTROL_ANY};
+    if (tag.n && !read_generation(tag, &ret_c->generation)) {
+        as_exchange_fail(x, AS_EINVALID, "If-Match '%.*s': it must be the number of a generation",
+                         AS_STR_CUT(tag, 64));
+        return false;
+    }
+    while (rest.n) {
+        struct as_str value = as_str_split(&rest, '&'), key = as_str_split(&value, '=');
+
+        if (as_str_eq(key, AS_STR("dry_run"))      ? !read_dry_run(value, &ret_c->dry)
+            : as_str_eq(key, AS_STR("generation")) ? !read_generation(value, &ret_c->generation)
+                                                   : true) {
+            as_exchange_fail(x, AS_EINVALID,
+                             "query '%.*s': only dry_run=true or false, and generation=N are known",
+                             AS_STR_CUT(query, 64));
+            return false;
+        }
+    }
+    return true;
 }
 
 void as_control_deploy(struct as_exchange *x, const struct as_rest_match *m)
 {
-    bool dry;
+    struct change c;
 
-    if (read_dry_run(x, m->query, &dry))
+    if (read_change(x, m->query, &c))
         handle_request(
-            x, &(struct as_control_request){.verb = dry ? AS_CONTROL_PLAN : AS_CONTROL_DEPLOY,
+            x, &(struct as_control_request){.verb = c.dry ? AS_CONTROL_PLAN : AS_CONTROL_DEPLOY,
+                                            .generation = c.generation,
                                             .text = body_of(x)});
+}
+
+void as_control_deploy_one(struct as_exchange *x, const struct as_rest_match *m)
+{
+    struct change c;
+
+    if (read_change(x, m->query, &c))
+        handle_request(x, &(struct as_control_request){.verb = c.dry ? AS_CONTROL_PLAN_ONE
+                                                                     : AS_CONTROL_DEPLOY_ONE,
+                                                       .application = m->application,
+                                                       .generation = c.generation,
+                                                       .text = body_of(x)});
 }
 
 void as_control_delete(struct as_exchange *x, const struct as_rest_match *m)
 {
-    handle_request(
-        x, &(struct as_control_request){.verb = AS_CONTROL_DELETE, .application = m->application});
+    struct change c;
+
+    if (!read_change(x, m->query, &c))
+        return;
+    if (c.dry)
+        as_exchange_fail(x, AS_EINVALID, "a DELETE takes no dry_run");
+    else
+        handle_request(x, &(struct as_control_request){.verb = AS_CONTROL_DELETE,
+                                                       .application = m->application,
+                                                       .generation = c.generation});
+}
+
+/* --- pickled code --- */
+
+struct upload { /* in the exchange's arena */
+    struct as_offload offload;
+    char name[AS_SHA256_HEX];
+    char why[512]; /* not on the heap: nothing is called at the end when the client has gone */
+    size_t n_why;
+    int rc;
+};
+
+/* On the helper: the hash of 64 MB takes a fifth of a second, and a disk may take longer. */
+static void store_pickle(struct as_offload *a)
+{
+    struct upload *u = AS_CONTAINER(a, struct upload, offload);
+    const struct as_control *c = a->x->edge->conf.api;
+    struct as_buf err = {0};
+
+    u->rc = c->store_pickle(c->ctx, (struct as_str){u->name, sizeof(u->name)}, body_of(a->x), &err);
+    u->n_why = AS_MIN(err.n, sizeof(u->why));
+    if (u->n_why)
+        memcpy(u->why, err.p, u->n_why);
+    as_buf_fini(&err);
+}
+
+static void on_stored(struct as_offload *a)
+{
+    struct upload *u = AS_CONTAINER(a, struct upload, offload);
+    struct as_buf json = {0};
+
+    if (u->rc < 0) {
+        as_rest_fail(a->x, as_err_http(u->rc), (struct as_str){u->why, u->n_why}, NULL, 0);
+        return;
+    }
+    as_buf_printf(&json, "{\"code\":\"pickle:%.*s\"}", (int)sizeof(u->name), u->name);
+    as_rest_json(a->x, 200, &json);
+    as_buf_fini(&json);
+}
+
+/* Whoever may upload code has the server run it as its user, so a token by TCP is not enough. */
+void as_control_upload(struct as_exchange *x, const struct as_rest_match *m)
+{
+    const struct as_control *c = x->edge->conf.api;
+    struct upload *u;
+
+    if (!x->conn->trusted) {
+        as_exchange_fail(x, AS_EDENIED, "pickled code is only accepted by the unix socket");
+    } else if (!as_sha256_is_hex(m->name)) {
+        as_exchange_fail(x, AS_EINVALID,
+                         "'%.*s' is no SHA-256: 64 lower-case hex digits are expected",
+                         AS_STR_CUT(m->name, 80));
+    } else if (!x->body.len) {
+        as_exchange_fail(x, AS_EINVALID, "the body, which is the pickled code, is missing");
+    } else if ((u = as_exchange_alloc(x, sizeof(*u), _Alignof(struct upload), "the upload"))) {
+        *u = (struct upload){.offload = {.x = x, .work = store_pickle, .done = on_stored}};
+        memcpy(u->name, m->name.p, sizeof(u->name));
+        c->expect_pickle(c->ctx, m->name);
+        x->state = AS_EXCHANGE_WAITING;
+        as_offload_start(&u->offload);
+    }
 }
 
 /* --- one deployment --- */

@@ -27,6 +27,18 @@ void as_metrics_put_by(struct as_buf *o, const char *name, const char *label, co
     as_buf_printf(o, "%s{%s=\"%s\"} %lu\n", name, label, value, v);
 }
 
+void as_metrics_put_ids(struct as_buf *o, struct as_str deployment, struct as_str replica)
+{
+    as_buf_str(o, "application=");
+    as_buf_json(o, as_id_application(deployment));
+    as_buf_str(o, ",deployment=");
+    as_buf_json(o, as_id_name(deployment));
+    if (!replica.n)
+        return;
+    as_buf_str(o, ",replica=");
+    as_buf_json(o, as_id_name(replica));
+}
+
 struct metric {
     struct as_buf *out;
     const char *name;
@@ -36,8 +48,8 @@ struct metric {
 
 static void put_series(struct as_buf *o, const char *name, struct as_str deployment, uint64_t v)
 {
-    as_buf_printf(o, "%s{deployment=", name);
-    as_buf_json(o, deployment);
+    as_buf_printf(o, "%s{", name);
+    as_metrics_put_ids(o, deployment, AS_STR(""));
     as_buf_printf(o, "} %lu\n", v);
 }
 
@@ -115,7 +127,7 @@ static void put_deployment_hist(void *arg, struct as_deployment *d, bool down AS
 
     if (!h->count)
         return;
-    add_label(&labels, "deployment", as_deployment_name(d));
+    as_metrics_put_ids(&labels, as_deployment_name(d), AS_STR(""));
     put_hist(e->out, e->name, as_buf_slice(&labels), h);
     as_buf_fini(&labels);
 }
@@ -129,7 +141,7 @@ static void put_batch_sizes(void *arg, struct as_deployment *d, bool down AS_UNU
 
     if (!h->count)
         return;
-    add_label(&labels, "deployment", as_deployment_name(d));
+    as_metrics_put_ids(&labels, as_deployment_name(d), AS_STR(""));
     put_sizes(e->out, e->name, as_buf_slice(&labels), h->bucket, h->count, h->sum / AS_US);
     as_buf_fini(&labels);
 }
@@ -140,7 +152,8 @@ static void model_labels(struct as_buf *labels, const struct as_fleet_model_row 
 {
     add_label(labels, "model", m->name);
     add_label(labels, "version", m->version);
-    add_label(labels, "deployment", m->deployment);
+    as_buf_str(labels, ",");
+    as_metrics_put_ids(labels, m->deployment, AS_STR(""));
 }
 
 static void put_model_queue(void *arg, const struct as_fleet_model_row *m)
@@ -270,7 +283,9 @@ static const struct {
     uint32_t (*of)(const struct as_deployment *d);
 } gauges[] = {
     {"anyserve_queued_requests", "Requests that wait, prefetched ones included.", count_waiting},
-    {"anyserve_ongoing_requests", "Requests that execute.", as_deployment_ongoing},
+    {"anyserve_ongoing_requests", "Requests that execute in slots.", as_deployment_ongoing},
+    {"anyserve_beyond_requests",
+     "Calls along a cycle of deployments that execute beyond the slots.", as_deployment_beyond},
     {"anyserve_suspect_requests", "Suspect requests that wait to be executed alone on a replica.",
      as_deployment_suspects},
     {"anyserve_parked_requests", "Requests that wait for the cause of their replica's death.",
@@ -341,8 +356,8 @@ static void put_exits(void *arg, struct as_str deployment, const uint64_t *count
     struct as_buf *o = arg;
 
     for (uint32_t why = 0; why < AS_FLEET_EXITS; why++) {
-        as_buf_str(o, "anyserve_worker_exits_total{deployment=");
-        as_buf_json(o, deployment);
+        as_buf_str(o, "anyserve_worker_exits_total{");
+        as_metrics_put_ids(o, deployment, AS_STR(""));
         as_buf_printf(o, ",cause=\"%s\"} %lu\n", as_fleet_exit_name(why), counts[why]);
     }
 }
@@ -451,6 +466,12 @@ static void put_server(struct as_status_page *b, as_ns now, struct as_buf *o)
                    SUM(b, bytes_in));
     as_metrics_put(o, "anyserve_sent_bytes_total", "counter", "Bytes written to clients.",
                    SUM(b, bytes_out));
+    as_metrics_put(o, "anyserve_websockets", "gauge", "Websockets that are open.",
+                   SUM(b, websockets));
+    as_metrics_put(o, "anyserve_websocket_received_messages_total", "counter",
+                   "Messages of websockets from clients.", SUM(b, ws_received));
+    as_metrics_put(o, "anyserve_websocket_sent_messages_total", "counter",
+                   "Messages of websockets to clients.", SUM(b, ws_sent));
     put_budgets(b, o);
     as_metrics_put(o, "anyserve_exchanges", "gauge",
                    "Requests in memory, also those whose client has gone.", SUM(b, exchanges));
@@ -472,8 +493,8 @@ static void put_server(struct as_status_page *b, as_ns now, struct as_buf *o)
     {
         struct as_status_page_process *p = AS_LIST_ENTRY(n, struct as_status_page_process, node);
 
-        as_buf_str(o, "anyserve_worker_restarts_total{replica=");
-        as_buf_json(o, as_str_of(p->replica));
+        as_buf_str(o, "anyserve_worker_restarts_total{");
+        as_metrics_put_ids(o, as_str_of(p->deployment), as_str_of(p->replica));
         as_buf_printf(o, "} %u\n", p->restarts);
     }
 }
@@ -489,4 +510,5 @@ void as_status_page_metrics(struct as_status_page *b, as_ns now, struct as_buf *
     put_models(b, out);
     put_loops(b, out);
     as_metrics_workers(b, out);
+    as_metrics_reports(b, out);
 }

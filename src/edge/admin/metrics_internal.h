@@ -15,6 +15,10 @@ void as_metrics_put(struct as_buf *o, const char *name, const char *type, const 
 void as_metrics_put_by(struct as_buf *o, const char *name, const char *label, const char *value,
                        uint64_t v);
 
+/* The labels application and deployment, and, unless it is empty, replica, without braces. */
+void as_metrics_put_ids(struct as_buf *o, struct as_str deployment, struct as_str replica);
+
 void as_metrics_workers(struct as_status_page *b, struct as_buf *out);
+void as_metrics_reports(struct as_status_page *b, struct as_buf *out);
 
 #endif

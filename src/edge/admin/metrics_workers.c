@@ -25,8 +25,8 @@ static void put_worker(void *arg, const struct as_fleet_replica *r)
 
     if (!r->name.n)
         return; /* not registered yet */
-    as_buf_printf(e->out, "%s{replica=", e->m->name);
-    as_buf_json(e->out, r->name);
+    as_buf_printf(e->out, "%s{", e->m->name);
+    as_metrics_put_ids(e->out, r->deployment, r->name);
     if (e->m->kind)
         as_buf_printf(e->out, ",kind=\"%s\"", e->m->kind);
     as_buf_printf(e->out, "} %lu\n", *(const uint64_t *)(const void *)(s + e->m->offset));
@@ -94,8 +94,52 @@ static void put_registered(struct as_status_page *b, struct as_buf *o)
     as_metrics_put_by(o, REFUSED, "reason", "token", as_counter_read(&e->unauthenticated));
 }
 
+static void put_payloads(struct as_status_page *b, struct as_buf *o)
+{
+    static const char name[] = "anyserve_payloads_refused_total";
+    uint64_t calls[2] = {0};
+
+    for (uint32_t i = 0; i < b->n_edges; i++) {
+        calls[0] += as_counter_read(&as_edge_stat(b->edges[i])->calls_refused[0]);
+        calls[1] += as_counter_read(&as_edge_stat(b->edges[i])->calls_refused[1]);
+    }
+    as_metrics_header(o, name, "counter",
+                      "Refusals of what may be pickled, or leads to it, by where it came from.");
+    as_metrics_put_by(o, name, "from", "rest", calls[0]);
+    as_metrics_put_by(o, name, "from", "grpc", calls[1]);
+    as_metrics_put_by(o, name, "from", "control", b->control_refusals);
+    for (uint32_t why = 0; why < AS_FLEET_REFUSED_KINDS; why++)
+        as_metrics_put_by(o, name, "from", as_fleet_refused_name((enum as_fleet_refused)why),
+                          as_fleet_refused_payloads(b->fleet, (enum as_fleet_refused)why));
+}
+
+struct drivers {
+    uint32_t n;
+    uint64_t calls;
+};
+
+static void count_driver(void *arg, const struct as_fleet_driver *d)
+{
+    struct drivers *all = arg;
+
+    all->n++;
+    all->calls += d->calls;
+}
+
+static void put_drivers(struct as_status_page *b, struct as_buf *o)
+{
+    struct drivers all = {0};
+
+    as_fleet_each_driver(b->fleet, count_driver, &all);
+    as_metrics_put(o, "anyserve_drivers", "gauge", "Connected programs that make calls.", all.n);
+    as_metrics_put(o, "anyserve_driver_calls", "gauge", "Calls of theirs that are open.",
+                   all.calls);
+}
+
 void as_metrics_workers(struct as_status_page *b, struct as_buf *out)
 {
+    put_payloads(b, out);
+    put_drivers(b, out);
     put_workers(b, out);
     put_registered(b, out);
 }

@@ -153,13 +153,6 @@ void as_status_page_set_status(struct as_status_page *b, struct as_str applicati
     as_list_push(&b->statuses, &s->node);
 }
 
-struct as_str as_status_page_application(struct as_status_page *b, struct as_str deployment)
-{
-    struct as_status_page_status *s = find_status(b, AS_STR(""), deployment);
-
-    return s ? as_str_of(s->application) : AS_STR("");
-}
-
 /* --- deployments as they are displayed --- */
 
 struct deployments {
@@ -229,6 +222,13 @@ struct json {
     struct as_buf *out;
 };
 
+/* What an id is to people; `name`: what its last part is called. */
+static void json_id(const struct json *j, const char *name, struct as_str id)
+{
+    as_json_put_member_string(j->out, name, as_id_name(id));
+    as_json_put_member_string(j->out, "application", as_id_application(id));
+}
+
 /* Calls of models with batching; sizes[i] of them had more than 2^(i-1) and up to 2^i items. */
 static void json_batches(struct json *j, const struct as_stat *s)
 {
@@ -255,7 +255,7 @@ static void json_deploy(void *arg, const struct as_status_page_deployment *k)
     const struct as_stat *s = d ? as_deployment_stat(d) : &none;
 
     as_json_put_open(j->out, '{');
-    as_json_put_member_string(j->out, "name", k->name);
+    json_id(j, "name", k->name);
     as_json_put_member_bool(j->out, "down", k->down);
     as_json_put_key(j->out, "wanted");
     if (k->wanted == AS_STATUS_PAGE_UNKNOWN)
@@ -264,14 +264,15 @@ static void json_deploy(void *arg, const struct as_status_page_deployment *k)
         as_json_put_i64(j->out, k->wanted);
     as_buf_printf(j->out,
                   ",\"replicas\":%u,\"connected\":%u,\"ready\":%u,\"queued\":%u,\"prefetched\":%u,"
-                  "\"ongoing\":%u,\"counts\":{\"accepted\":%lu,\"refused\":%lu,"
+                  "\"ongoing\":%u,\"beyond\":%u,\"counts\":{\"accepted\":%lu,\"refused\":%lu,"
                   "\"dispatched\":%lu,\"completed\":%lu,\"failed\":%lu,\"expired\":%lu,"
                   "\"cancelled\":%lu,\"replayed\":%lu,\"recalled\":%lu,\"lost\":%lu,"
                   "\"deaths\":%lu}",
                   k->connected, k->connected, k->ready, d ? as_deployment_queued(d) : 0,
                   d ? as_deployment_prefetched(d) : 0, d ? as_deployment_ongoing(d) : 0,
-                  s->accepted, s->refused, s->dispatched, s->completed, s->failed, s->expired,
-                  s->cancelled, s->replayed, s->recalled, s->lost, s->deaths);
+                  d ? as_deployment_beyond(d) : 0, s->accepted, s->refused, s->dispatched,
+                  s->completed, s->failed, s->expired, s->cancelled, s->replayed, s->recalled,
+                  s->lost, s->deaths);
     json_batches(j, s);
     if (k->status)
         json_status(j, k->status, k->shown_status, k->shown_message);
@@ -317,23 +318,48 @@ static void json_models(struct json *j)
     as_json_put_close(j->out, ']');
 }
 
+/* JSON that the worker has reported, and that was checked when it came. */
+static void json_report(struct json *j, const struct as_fleet_replica *r, uint32_t kind,
+                        const char *name)
+{
+    if (r->reports[kind].n)
+        as_buf_printf(j->out, ",\"%s\":%.*s", name, AS_STR_FMT(r->reports[kind]));
+}
+
+static void json_driver(void *arg, const struct as_fleet_driver *d)
+{
+    struct json *j = arg;
+
+    as_json_put_open(j->out, '{');
+    as_json_put_member_string(j->out, "name", d->name);
+    as_json_put_member_string(j->out, "peer", d->peer);
+    as_json_put_member_u64(j->out, "pid", d->pid);
+    as_json_put_member_u64(j->out, "open_calls", d->calls);
+    as_json_put_member_u64(j->out, "epoch", d->epoch);
+    as_json_put_close(j->out, '}');
+}
+
 static void json_replica(void *arg, const struct as_fleet_replica *r)
 {
     struct json *j = arg;
     const struct as_status_page_process *p = as_status_page_find(j->b, r->name);
 
     as_json_put_open(j->out, '{');
-    as_json_put_member_string(j->out, "name", r->name);
-    as_json_put_member_string(j->out, "deployment", r->deployment);
+    as_json_put_member_string(j->out, "name", as_id_name(r->name));
+    json_id(j, "deployment", r->deployment);
     as_buf_printf(j->out,
                   ",\"kind\":\"%.*s\",\"state\":\"%.*s\",\"breaker\":\"%s\",\"pid\":%u,"
-                  "\"slots\":%u,\"ongoing\":%u,"
-                  "\"unanswered\":%u,\"service_us\":%.3f,\"epoch\":%lu,\"restarts\":%u,",
+                  "\"slots\":%u,\"ongoing\":%u,\"beyond\":%u,"
+                  "\"unanswered\":%u,\"service_us\":%.3f,\"epoch\":%lu,\"restarts\":%u",
                   AS_STR_FMT(r->kind), AS_STR_FMT(r->state), as_breaker_state_name(r->breaker),
-                  r->pid, r->slots, r->ongoing, r->unanswered, (double)r->service / 1e3,
+                  r->pid, r->slots, r->ongoing, r->beyond, r->unanswered, (double)r->service / 1e3,
                   (unsigned long)r->epoch, p ? p->restarts : 0);
+    as_json_put_member_u64(j->out, "open_calls", r->calls);
+    json_report(j, r, AS_REPORT_MODEL_IDS, "multiplexed_model_ids");
+    json_report(j, r, AS_REPORT_ROUTING, "routing_stats");
+    json_report(j, r, AS_REPORT_AUTOSCALING, "autoscaling_stats");
     as_buf_printf(j->out,
-                  "\"worker\":{\"wakes\":%lu,\"reads\":%lu,\"writes\":%lu,\"waits\":%lu,"
+                  ",\"worker\":{\"wakes\":%lu,\"reads\":%lu,\"writes\":%lu,\"waits\":%lu,"
                   "\"other_syscalls\":%lu,\"calls\":%lu,\"cancels\":%lu,\"live_bytes\":%lu}}",
                   r->worker.wakes, r->worker.reads, r->worker.writes, r->worker.waits,
                   r->worker.others, r->worker.calls, r->worker.cancels, r->worker.live);
@@ -344,8 +370,8 @@ static void json_processes(struct json *j)
     as_json_put_member_open(j->out, "processes", '[');
     AS_LIST_EACH_ENTRY(p, struct as_status_page_process, node, &j->b->processes) {
         as_json_put_open(j->out, '{');
-        as_json_put_member_text(j->out, "replica", p->replica);
-        as_json_put_member_text(j->out, "deployment", p->deployment);
+        as_json_put_member_string(j->out, "replica", as_id_name(as_str_of(p->replica)));
+        json_id(j, "deployment", as_str_of(p->deployment));
         as_json_put_member_text(j->out, "state", p->state);
         as_json_put_member_u64(j->out, "pid", p->pid);
         as_json_put_member_u64(j->out, "restarts", p->restarts);
@@ -429,6 +455,9 @@ void as_status_page_json(struct as_status_page *b, as_ns now, struct as_buf *out
     as_json_put_close(out, ']');
     as_json_put_member_open(out, "replicas", '[');
     as_fleet_each_replica(b->fleet, json_replica, &j);
+    as_json_put_close(out, ']');
+    as_json_put_member_open(out, "drivers", '[');
+    as_fleet_each_driver(b->fleet, json_driver, &j);
     as_json_put_close(out, ']');
     json_processes(&j);
     as_buf_str(out, "}\n");

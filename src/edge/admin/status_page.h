@@ -41,7 +41,8 @@ struct as_status_page {
     uint32_t n_edges, n_loops;
     const struct as_edge_budgets *budgets;
     struct as_list processes, statuses;
-    as_ns started; /* of the dispatcher */
+    as_ns started;             /* of the dispatcher */
+    uint64_t control_refusals; /* of the control API, as the controller has said */
     bool draining;
 };
 
@@ -64,10 +65,6 @@ void as_status_page_set_status(struct as_status_page *b, struct as_str applicati
                                struct as_str deployment, struct as_str text, as_ns since,
                                int64_t wanted);
 
-/* The application of a deployment; "": none, its workers registered themselves. Valid until a
- * status is set. */
-struct as_str as_status_page_application(struct as_status_page *b, struct as_str deployment);
-
 void as_status_page_json(struct as_status_page *b, as_ns now, struct as_buf *out); /* /status */
 /* status_page_text.c: /status?format=text */
 void as_status_page_text(struct as_status_page *b, as_ns now, struct as_buf *out);
@@ -77,7 +74,7 @@ void as_status_page_workers_json(struct as_status_page *b, as_ns now, struct as_
 void as_status_page_workers_text(struct as_status_page *b, as_ns now, struct as_buf *out);
 /* status_page_probe.c: for load balancers. True: send requests here, since models are known and the
  * server does not drain. /-/healthz is a word, /-/routes the path of each model with the
- * application that serves its default version ("": workers that registered themselves). */
+ * application that serves its default version. */
 bool as_status_page_health(struct as_status_page *b, struct as_buf *out);
 bool as_status_page_routes(struct as_status_page *b, struct as_buf *out);
 void as_status_page_metrics(struct as_status_page *b, as_ns now,
@@ -90,9 +87,9 @@ void as_status_page_metrics(struct as_status_page *b, as_ns now,
 struct as_status_page_deployment {
     struct as_deployment *deploy; /* NULL: none of its replicas has registered */
     const struct as_status_page_status
-        *status; /* NULL: unknown to the controller, its workers
-                                                    registered themselves */
-    struct as_str name;
+        *status;        /* NULL: unknown to the controller, its workers
+                                                           registered themselves */
+    struct as_str name; /* its id */
     bool down;
     uint32_t ready, connected;
     int64_t wanted;            /* target number of replicas, or AS_STATUS_PAGE_UNKNOWN */

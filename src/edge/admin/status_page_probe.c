@@ -29,7 +29,7 @@ bool as_status_page_routes(struct as_status_page *b, struct as_buf *out)
         if (!as_registry_is_first(g, i))
             continue;
         m = as_registry_find(g, m->name, AS_STR(""), NULL);
-        application = as_status_page_application(b, m->served_by);
+        application = as_id_application(m->served_by);
         as_buf_str(out, n++ ? "," : "");
         as_buf_printf(out, "\"/v2/models/%.*s\":", AS_STR_FMT(m->name)); /* needs no escape */
         as_buf_json(out, application);

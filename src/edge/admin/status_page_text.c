@@ -6,6 +6,7 @@
 struct text {
     struct as_status_page *b;
     struct as_buf *out;
+    bool drivers; /* one was written */
 };
 
 /* FAILED includes lost requests. */
@@ -19,11 +20,11 @@ static void text_deploy(void *arg, const struct as_status_page_deployment *k)
 
     if (k->wanted != AS_STATUS_PAGE_UNKNOWN)
         snprintf(wanted, sizeof(wanted), "%lld", (long long)k->wanted);
-    as_buf_printf(t->out, "%-20.*s %6s %5u %9u %7u %8u %10lu %8lu %8lu  %s\n", AS_STR_FMT(k->name),
-                  wanted, k->ready, k->connected,
+    as_buf_printf(t->out, "%-20.*s %6s %5u %9u %7u %8u %10lu %8lu %8lu  %s\n",
+                  AS_STR_FMT(as_id_shown(k->name)), wanted, k->ready, k->connected,
                   d ? as_deployment_queued(d) + as_deployment_prefetched(d) : 0,
-                  d ? as_deployment_ongoing(d) : 0, s->completed, s->failed + s->expired,
-                  s->refused, k->down ? "DOWN" : k->shown_status);
+                  d ? as_deployment_ongoing(d) + as_deployment_beyond(d) : 0, s->completed,
+                  s->failed + s->expired, s->refused, k->down ? "DOWN" : k->shown_status);
 }
 
 static void text_replica(void *arg, const struct as_fleet_replica *r)
@@ -32,12 +33,24 @@ static void text_replica(void *arg, const struct as_fleet_replica *r)
     const struct as_status_page_process *p = as_status_page_find(t->b, r->name);
     struct as_str state = r->breaker ? as_str_of(as_breaker_state_name(r->breaker)) : r->state;
 
-    as_buf_printf(t->out, "%-20.*s %-9.*s %8u %8u %7u %8u %11.1f", AS_STR_FMT(r->name),
+    as_buf_printf(t->out, "%-20.*s %-9.*s %8u %8u %7u %8u %11.1f", AS_STR_FMT(as_id_shown(r->name)),
                   AS_STR_FMT(state), r->pid, p ? p->restarts : 0, r->slots, r->ongoing,
                   (double)r->service / 1e3);
     if (p && p->ranked)
         as_buf_printf(t->out, " %5u", p->rank);
     as_buf_str(t->out, "\n");
+}
+
+/* The title is written with the first row. */
+static void text_driver(void *arg, const struct as_fleet_driver *d)
+{
+    struct text *t = arg;
+
+    if (!t->drivers)
+        as_buf_str(t->out, "\nDRIVER                    PID    CALLS  PROGRAM\n");
+    t->drivers = true;
+    as_buf_printf(t->out, "%-20.*s %8u %8u  %.*s\n", AS_STR_FMT(d->name), d->pid, d->calls,
+                  AS_STR_FMT(d->peer));
 }
 
 static void text_closings(const struct as_status_page *b, struct as_buf *out)
@@ -60,7 +73,7 @@ static void text_process(const struct as_status_page_process *p, struct as_buf *
     if (!p->reason[0])
         return;
     /* the reason of a process that is starting is that of its predecessor */
-    as_buf_printf(out, "\n%s: %s, %s%s\n", p->replica, p->state,
+    as_buf_printf(out, "\n%s: %s, %s%s\n", as_id_shown_z(p->replica), p->state,
                   strcmp(p->state, "starting") == 0 ? "its last process ended: " : "", p->reason);
 }
 
@@ -69,13 +82,13 @@ static void text_message(void *arg, const struct as_status_page_deployment *d)
     const struct text *t = arg;
 
     if (d->shown_message[0])
-        as_buf_printf(t->out, "\n%.*s: %s, %s\n", AS_STR_FMT(d->name), d->shown_status,
+        as_buf_printf(t->out, "\n%.*s: %s, %s\n", AS_STR_FMT(as_id_shown(d->name)), d->shown_status,
                       d->shown_message);
 }
 
 void as_status_page_text(struct as_status_page *b, as_ns now, struct as_buf *out)
 {
-    struct text t = {b, out};
+    struct text t = {b, out, false};
     const struct as_registry *g = as_fleet_registry(b->fleet);
 
     as_buf_printf(out, "anyserve " AS_VERSION "  pid %d  up %.0f s  %s  %lu connections\n",
@@ -101,5 +114,6 @@ void as_status_page_text(struct as_status_page *b, as_ns now, struct as_buf *out
     as_fleet_each_replica(b->fleet, text_replica, &t);
     AS_LIST_EACH(n, &b->processes)
     text_process(AS_LIST_ENTRY(n, struct as_status_page_process, node), out);
+    as_fleet_each_driver(b->fleet, text_driver, &t);
     as_status_page_each_deployment(b, text_message, &t);
 }

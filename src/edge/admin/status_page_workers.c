@@ -78,9 +78,10 @@ static double heartbeat_age(const struct list *l, const struct worker *w)
 static void put_json(struct list *l, const struct worker *w)
 {
     as_json_put_open(l->out, '{');
-    as_json_put_member_string(l->out, "worker", w->id);
+    as_json_put_member_string(l->out, "worker", as_id_name(w->id));
     as_json_put_member_string(l->out, "kind", w->kind);
-    as_json_put_member_string(l->out, "deployment", w->deployment);
+    as_json_put_member_string(l->out, "deployment", as_id_name(w->deployment));
+    as_json_put_member_string(l->out, "application", as_id_application(w->deployment));
     as_json_put_member_string(l->out, "state", w->state);
     as_json_put_member_string(l->out, "address", w->address);
     as_buf_printf(l->out,
@@ -104,8 +105,9 @@ void as_status_page_workers_json(struct as_status_page *b, as_ns now, struct as_
 
 static void put_text(struct list *l, const struct worker *w)
 {
-    as_buf_printf(l->out, "%-24.*s %-7.*s %-24.*s %-9.*s %5u %8u %6lu ", AS_STR_FMT(w->id),
-                  AS_STR_FMT(w->kind), AS_STR_FMT(w->deployment), AS_STR_FMT(w->state), w->slots,
+    as_buf_printf(l->out, "%-24.*s %-7.*s %-24.*s %-9.*s %5u %8u %6lu ",
+                  AS_STR_FMT(as_id_shown(w->id)), AS_STR_FMT(w->kind),
+                  AS_STR_FMT(as_id_shown(w->deployment)), AS_STR_FMT(w->state), w->slots,
                   w->ongoing, (unsigned long)w->epoch);
     if (w->heard)
         as_buf_printf(l->out, "%6.1f s  ", heartbeat_age(l, w));

@@ -3,6 +3,7 @@
 
 #include "base/counter.h"
 #include "base/err.h"
+#include "io/socket/peer.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -19,7 +20,10 @@ static struct as_conn *conn_of(struct as_sock *s)
 
 static void on_closed(struct as_sock *s)
 {
-    free(conn_of(s));
+    struct as_conn *c = conn_of(s);
+
+    free(c->addresses);
+    free(c);
 }
 
 /* Charges the memory of `out`. Most of the time the client reads everything and `out` is empty. */
@@ -261,7 +265,21 @@ static void free_conn(struct as_conn *c)
         return;
     as_account_unref(c->requests);
     as_account_unref(c->answers);
+    free(c->addresses);
     free(c);
+}
+
+const struct as_conn_addresses *as_conn_addresses(struct as_conn *c)
+{
+    if (!c->addresses)
+        c->addresses = calloc(1, sizeof(*c->addresses));
+    else
+        return c->addresses;
+    if (c->addresses) {
+        as_peer_address(c->sock.fd, true, c->addresses->peer, sizeof(c->addresses->peer));
+        as_peer_address(c->sock.fd, false, c->addresses->local, sizeof(c->addresses->local));
+    }
+    return c->addresses;
 }
 
 static struct as_conn *new_conn(struct as_edge *e)
@@ -307,6 +325,8 @@ static bool admit(struct as_edge *e, int fd, bool *ret_trusted)
         as_log_event(e->log, AS_LOG_WARN, as_edge_refusal_event(e),
                      "reason=\"another user\" uid=%u pid=%d skipped=%lu", (unsigned)who.uid,
                      (int)who.pid, skipped);
+    if (e->conf.on_refused)
+        e->conf.on_refused(e->conf.refused_ctx);
     return false;
 }
 

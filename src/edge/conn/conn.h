@@ -18,6 +18,8 @@ struct as_conn;
  * end, expect and receive_into may be NULL: nothing is to be done. */
 struct as_conn_protocol {
     bool carries_grpc; /* requests may be gRPC */
+    /* The version of HTTP that the open request has: 10, 11 or 20; 0 before there was one. */
+    uint8_t (*version)(const struct as_conn *c);
     char handover; /* state of an idle connection for the next dispatcher; 0: cannot be handed over
                     */
     int (*open)(struct as_conn *c);  /* makes it the protocol of c */
@@ -44,10 +46,16 @@ struct as_conn_protocol {
     void (*expect)(struct as_conn *c, uint32_t stream, size_t n);
     void (*receive_into)(struct as_conn *c, uint32_t stream, uint8_t *p, size_t n);
     void (*reset)(struct as_conn *c, uint32_t stream);
+    void (*cut)(struct as_conn *c, uint32_t stream);
     size_t (*unsent)(struct as_conn *c, uint32_t stream);
     uint64_t (*sent)(struct as_conn *c, uint32_t stream);
 };
 extern const struct as_conn_protocol as_conn_detect, as_conn_h1, as_conn_h2;
+
+/* "ADDRESS:PORT"; empty for a unix socket. */
+struct as_conn_addresses {
+    char peer[64], local[64];
+};
 
 struct as_conn {
     struct as_sock sock;
@@ -62,10 +70,11 @@ struct as_conn {
     as_ns last_received;       /* bytes from the client */
     as_ns output_since;  /* when the client last took min_progress; valid while out has bytes */
     size_t output_taken; /* bytes that it has taken since then */
-    uint64_t n_requests; /* so far */
-    uint32_t n_open;     /* requests in progress */
-    enum as_close_reason close_reason; /* why it is being closed gracefully */
-    bool ending;                       /* nothing more is read; closed after the next write */
+    struct as_conn_addresses *addresses; /* NULL: nobody has asked for them */
+    uint64_t n_requests;                 /* so far */
+    uint32_t n_open;                     /* requests in progress */
+    enum as_close_reason close_reason;   /* why it is being closed gracefully */
+    bool ending;                         /* nothing more is read; closed after the next write */
     bool eof;      /* the client has shut down its side; its answer is still being sent */
     bool trusted;  /* needs no token: the server's user or root, by a unix socket */
     bool has_user; /* `user` is known: looked up when a request needs it */
@@ -92,6 +101,8 @@ struct as_conn {
 struct as_conn *as_conn_accept(struct as_edge *e, int fd);
 /* conn_h1.c: continues an idle HTTP/1.1 connection of the previous dispatcher. */
 int as_conn_h1_resume(struct as_conn *c);
+/* Of its socket, as long as it lives. NULL: no memory. */
+const struct as_conn_addresses *as_conn_addresses(struct as_conn *c);
 /* True: no request, no buffered byte in either direction. Such a socket can be handed over. */
 bool as_conn_is_idle(const struct as_conn *c);
 /* n bytes were read from the socket. */
@@ -162,9 +173,19 @@ static inline void as_conn_receive_into(struct as_conn *c, uint32_t stream, uint
     if (c->protocol->receive_into)
         c->protocol->receive_into(c, stream, p, n);
 }
+static inline uint8_t as_conn_http_version(const struct as_conn *c)
+{
+    return c->protocol->version(c);
+}
 static inline void as_conn_reset(struct as_conn *c, uint32_t stream)
 {
     c->protocol->reset(c, stream);
+}
+/* Ends an answer that has begun and cannot go on, so that its client sees that; HTTP/1.1 sends what
+ * was written before. */
+static inline void as_conn_cut(struct as_conn *c, uint32_t stream)
+{
+    c->protocol->cut(c, stream);
 }
 static inline size_t as_conn_unsent(struct as_conn *c, uint32_t stream)
 {

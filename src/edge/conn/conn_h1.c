@@ -315,7 +315,19 @@ static uint64_t sent(struct as_conn *c, uint32_t stream AS_UNUSED)
     return as_h1_bytes_sent(c->h1.session);
 }
 
+static void cut(struct as_conn *c, uint32_t stream)
+{
+    as_h1_cut(c->h1.session, stream);
+}
+
+static uint8_t version(const struct as_conn *c)
+{
+    return as_h1_version(c->h1.session);
+}
+
 const struct as_conn_protocol as_conn_h1 = {
+    .version = version,
+    .cut = cut,
     .handover = 'a', /* it has had requests */
     .open = open_session,
     .free = free_session,

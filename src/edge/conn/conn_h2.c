@@ -174,8 +174,14 @@ static uint64_t sent(struct as_conn *c, uint32_t stream)
     return as_h2_bytes_sent(c->h2.session, stream);
 }
 
+static uint8_t version(const struct as_conn *c AS_UNUSED)
+{
+    return 20;
+}
+
 const struct as_conn_protocol as_conn_h2 = {
     .carries_grpc = true,
+    .version = version,
     .open = open_session,
     .free = free_session,
     .on_event = as_conn_on_event,
@@ -196,6 +202,7 @@ const struct as_conn_protocol as_conn_h2 = {
     .consume = consume,
     .expect = expect,
     .reset = reset,
+    .cut = reset,
     .unsent = unsent,
     .sent = sent,
 };

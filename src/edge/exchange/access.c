@@ -160,6 +160,8 @@ bool as_access_check_request(struct as_exchange *x)
     if (as_edge_may_log(x->edge, AS_EDGE_LOG_ACCESS, &skipped))
         as_log_event(x->edge->log, AS_LOG_WARN, as_edge_refusal_event(x->edge),
                      "reason=\"%s\" skipped=%lu", why, skipped);
+    if (x->edge->conf.on_refused)
+        x->edge->conf.on_refused(x->edge->conf.refused_ctx);
     as_exchange_fail(x, err, "%s", why);
     return false;
 }

@@ -181,7 +181,34 @@ bool as_exchange_is_parsed(struct as_exchange *x, int err, const char *why)
     return !err;
 }
 
+void as_exchange_send_status(struct as_exchange *x, uint32_t status,
+                             const struct as_http_header *trailers, uint32_t n)
+{
+    struct as_http_answer a = {.status = 200,
+                               .headers = grpc_headers,
+                               .n_headers = AS_COUNT(grpc_headers),
+                               .trailers = trailers,
+                               .n_trailers = n};
+
+    if (!as_exchange_mark_answered(x, status))
+        return;
+    if (x->answer.headers_sent)
+        as_conn_finish(x->conn, x->stream, trailers, n);
+    else
+        as_conn_answer(x->conn, x->stream, &a);
+}
+
 /* --- messages --- */
+
+static const struct as_http_header *trailers_of(const struct as_exchange *x)
+{
+    return x->answer.trailers ? x->answer.trailers : ok_trailers;
+}
+
+static uint32_t n_trailers_of(const struct as_exchange *x)
+{
+    return x->answer.trailers ? x->answer.n_trailers : AS_COUNT(ok_trailers);
+}
 
 /* encoding: AS_GZIP_NONE, or that of the compressed message. Lists the encodings that the server
  * reads: for clients that compress. */
@@ -195,8 +222,8 @@ static void send_encoded(struct as_exchange *x, const struct as_http_piece *body
                                .n_headers = encoding ? 3 : 2,
                                .body = body,
                                .n_body = n,
-                               .trailers = ok_trailers,
-                               .n_trailers = AS_COUNT(ok_trailers)};
+                               .trailers = trailers_of(x),
+                               .n_trailers = n_trailers_of(x)};
 
     if (!x->conn)
         return;
@@ -211,8 +238,8 @@ static void send_plain(struct as_exchange *x, const struct as_http_piece *body, 
                                .n_headers = AS_COUNT(grpc_headers),
                                .body = body,
                                .n_body = n,
-                               .trailers = ok_trailers,
-                               .n_trailers = AS_COUNT(ok_trailers)};
+                               .trailers = trailers_of(x),
+                               .n_trailers = n_trailers_of(x)};
 
     as_conn_answer(x->conn, x->stream, &a);
 }

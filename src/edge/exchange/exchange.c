@@ -50,7 +50,7 @@ static void free_if_unused(struct as_exchange *x)
     }
     as_registry_unref(x->registry);
     as_arena_reset(&x->arena);
-    if (x->answer.parts)
+    if (x->answer.parts || x->answer.in_dispatch_arena)
         as_arena_reset(&x->dispatch_arena);
     as_counter_sub(&e->stat.exchanges, 1);
     if (e->stat.pooled >= POOL_MAX) {
@@ -88,8 +88,27 @@ void as_exchange_pool_free(struct as_edge *e)
 
 /* --- the model --- */
 
-const struct as_model *as_exchange_find_any_model(struct as_exchange *x, struct as_str name,
-                                                  struct as_str version)
+/* A client has offered its bytes to a deployment that unpickles what it gets. */
+static void refuse_call(struct as_exchange *x, struct as_str name)
+{
+    struct as_edge *e = x->edge;
+    char quoted[AS_NAME_MAX + 8];
+    uint64_t skipped;
+
+    as_counter_add(&e->stat.calls_refused[x->grpc], 1);
+    if (as_edge_may_log(e, AS_EDGE_LOG_CALL + x->grpc, &skipped))
+        as_log_event(e->log, AS_LOG_WARN, "payload_refused",
+                     "from=%s model=%s reason=\"it takes calls of handles only\" skipped=%lu",
+                     x->grpc ? "grpc" : "rest", as_log_quote(quoted, sizeof(quoted), name),
+                     (unsigned long)skipped);
+    as_exchange_fail(x, AS_ENOTFOUND,
+                     "unknown model '%.*s': the deployment of this name takes calls of handles "
+                     "only",
+                     AS_STR_CUT(name, AS_NAME_MAX));
+}
+
+static const struct as_model *find_model(struct as_exchange *x, struct as_str name,
+                                         struct as_str version, bool to_execute)
 {
     bool known;
 
@@ -103,6 +122,8 @@ const struct as_model *as_exchange_find_any_model(struct as_exchange *x, struct 
     else if (known)
         as_exchange_fail(x, AS_ENOTFOUND, "model '%.*s' has no version '%.*s'",
                          AS_STR_CUT(name, AS_NAME_MAX), AS_STR_CUT(version, AS_VERSION_MAX));
+    else if (to_execute && as_fleet_is_call_target(x->edge->client.fleet, name))
+        refuse_call(x, name);
     else if (x->edge->client.models_pending)
         as_exchange_fail(x, AS_EUNAVAILABLE, "model '%.*s' is not known yet: workers are starting",
                          AS_STR_CUT(name, AS_NAME_MAX));
@@ -111,16 +132,31 @@ const struct as_model *as_exchange_find_any_model(struct as_exchange *x, struct 
     return NULL;
 }
 
-const struct as_model *as_exchange_find_model(struct as_exchange *x, struct as_str name,
-                                              struct as_str version)
+static const struct as_model *check_loaded(struct as_exchange *x, const struct as_model *m)
 {
-    const struct as_model *m = as_exchange_find_any_model(x, name, version);
-
     if (!m || __builtin_expect(!m->unloaded, 1))
         return m;
     as_exchange_fail(x, AS_ENOTFOUND, "model '%.*s' has no available versions: it is unloaded",
                      AS_STR_FMT(m->name));
     return NULL;
+}
+
+const struct as_model *as_exchange_find_any_model(struct as_exchange *x, struct as_str name,
+                                                  struct as_str version)
+{
+    return find_model(x, name, version, false);
+}
+
+const struct as_model *as_exchange_find_model(struct as_exchange *x, struct as_str name,
+                                              struct as_str version)
+{
+    return check_loaded(x, find_model(x, name, version, false));
+}
+
+const struct as_model *as_exchange_find_model_to_infer(struct as_exchange *x, struct as_str name,
+                                                       struct as_str version)
+{
+    return check_loaded(x, find_model(x, name, version, true));
 }
 
 /* --- the bytes of the request --- */
@@ -166,10 +202,10 @@ static void on_end(void *conn AS_UNUSED, void *req)
     struct as_exchange *x = req;
 
     x->body.ended = true;
-    if (x->state == AS_EXCHANGE_RECEIVING)
-        x->kind->end(x);
-    else if (x->answer.deferred)
+    if (x->answer.deferred)
         x->kind->send_deferred(x);
+    else if (x->state == AS_EXCHANGE_RECEIVING || x->kind->streams)
+        x->kind->end(x);
 }
 
 static void end_grpc(struct as_exchange *x)
@@ -195,6 +231,19 @@ enum as_rpc as_grpc_method_find(enum as_interface interface, struct as_str path)
                                    as_str_eq(path, as_str_of(as_grpc_methods[i].path))))
         i++;
     return (enum as_rpc)i;
+}
+
+/* The RPC of a path that is none of ours: a method of a service of the user. */
+static enum as_rpc find_service(struct as_exchange *x)
+{
+    const struct as_service_table *t = as_registry_services(x->edge->client.registry);
+    const struct as_service_method *m = NULL;
+
+    for (uint32_t i = 0; t && !m && i < t->n; i++)
+        m = as_service_set_find(t->at[i].set, x->head->path);
+    if (!m)
+        return AS_RPC_UNKNOWN;
+    return m->takes_inputs || m->gives_parts ? AS_RPC_SERVICE_STREAM : AS_RPC_SERVICE;
 }
 
 static void check_encoding(struct as_exchange *x)
@@ -235,7 +284,11 @@ static void start_grpc(struct as_exchange *x)
     const struct as_http_head *head = x->head;
 
     if (x->rpc == AS_RPC_UNKNOWN) {
-        as_exchange_fail(x, AS_EUNIMPLEMENTED, "unknown method %.*s", AS_STR_CUT(head->path, 256));
+        bool pending =
+            x->edge->conf.interface == AS_INTERFACE_CLIENTS && x->edge->client.models_pending;
+
+        as_exchange_fail(x, pending ? AS_EUNAVAILABLE : AS_EUNIMPLEMENTED, "unknown method %.*s%s",
+                         AS_STR_CUT(head->path, 256), pending ? ": workers are starting" : "");
         return;
     }
     /* HTTP/2 has checked the value */
@@ -374,6 +427,8 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
     if (x->grpc) {
         x->kind = &unary_grpc;
         x->rpc = as_grpc_method_find(c->edge->conf.interface, head->path);
+        if (x->rpc == AS_RPC_UNKNOWN && c->edge->conf.interface == AS_INTERFACE_CLIENTS)
+            x->rpc = find_service(x);
     }
     if (c->edge->stat.exchanges > c->edge->conf.max_requests)
         fail_over_max_requests(x);

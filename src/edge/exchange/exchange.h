@@ -35,6 +35,7 @@ struct as_exchange_kind {
     void (*start)(struct as_exchange *x); /* the head was received; not for streams */
     void (*receive)(struct as_exchange *x, const uint8_t *p, size_t n);
     void (*end)(struct as_exchange *x); /* the client has sent the whole request */
+    bool streams; /* `end` is called in any state, not only while the request is received */
     /* Sends answer.deferred, which waited for the rest of the request; only for plain HTTP. */
     void (*send_deferred)(struct as_exchange *x);
     void (*count)(struct as_exchange *x, uint32_t status); /* an answer, for the metrics */
@@ -81,10 +82,13 @@ struct as_exchange_body {
 
 /* The answer that is being written. The blobs are charged. */
 struct as_exchange_answer {
-    struct as_blob *text;              /* holds the JSON of the answer when it is long */
-    struct as_blob *tensors;           /* holds the answer's tensors when they are large */
-    struct as_blob *deflated;          /* the compressed answer */
-    as_ns retry_after;                 /* delay before a retry, for errors; 0: the default */
+    struct as_blob *text;                  /* holds the JSON of the answer when it is long */
+    struct as_blob *tensors;               /* holds the answer's tensors when they are large */
+    struct as_blob *deflated;              /* the compressed answer */
+    as_ns retry_after;                     /* delay before a retry, for errors; 0: the default */
+    const struct as_http_header *trailers; /* of gRPC, in place of grpc-status 0; NULL: that */
+    uint32_t n_trailers;
+    bool in_dispatch_arena;            /* parts of it are made in dispatch_arena */
     struct as_rest_deferred *deferred; /* plain HTTP: sent after the end of the request */
     /* Not NULL: receives errors in place of the client. For one message of a stream of requests
      * (edge/infer/infer_stream.c), and for streamed answers, which are `item`'s. */
@@ -136,8 +140,9 @@ struct as_exchange {
     bool in_fleet;
     bool cancelled; /* the fleet knows that no answer is wanted */
     as_ns deadline;
-    struct as_stream *streaming;  /* NULL: unary */
-    struct as_registry *registry; /* one reference; owns `model` */
+    struct as_stream *streaming;    /* NULL: unary */
+    struct as_websocket *websocket; /* edge/websocket/websocket.h; NULL: none was accepted */
+    struct as_registry *registry;   /* one reference; owns `model` */
     const struct as_model *model;
     struct as_reroute *reroute; /* edge/infer/reroute.h; NULL: no fallback */
     struct as_exchange_body body;
@@ -189,6 +194,9 @@ void as_exchange_reply(struct as_exchange *x, const struct as_buf *message);
 /* A successful unary gRPC answer: one message behind its prefix, the first five bytes of the first
  * piece. Compressed if --response-compression says so. */
 void as_exchange_send_message(struct as_exchange *x, const struct as_http_piece *body, uint32_t n);
+/* Ends a gRPC call, or a stream, with a status and these trailers; grpc-status is one of them. */
+void as_exchange_send_status(struct as_exchange *x, uint32_t status,
+                             const struct as_http_header *trailers, uint32_t n);
 /* Sets the state ANSWERED and counts the status (plain HTTP: an HTTP status). False: it was
  * answered before, or its client has gone. */
 bool as_exchange_mark_answered(struct as_exchange *x, uint32_t status);
@@ -236,6 +244,10 @@ void as_exchange_inflate(struct as_exchange *x, void (*done)(struct as_exchange 
  * none, or it is unloaded; the request was failed with NOT_FOUND. */
 const struct as_model *as_exchange_find_model(struct as_exchange *x, struct as_str name,
                                               struct as_str version);
+/* Likewise, for inputs that the request has; that the name is a target of calls is counted and
+ * logged. */
+const struct as_model *as_exchange_find_model_to_infer(struct as_exchange *x, struct as_str name,
+                                                       struct as_str version);
 /* The same, including unloaded models. */
 const struct as_model *as_exchange_find_any_model(struct as_exchange *x, struct as_str name,
                                                   struct as_str version);

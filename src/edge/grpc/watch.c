@@ -13,17 +13,38 @@ static enum as_grpc_health status_if(bool serving)
     return serving ? AS_GRPC_HEALTH_SERVING : AS_GRPC_HEALTH_NOT_SERVING;
 }
 
+/* A gRPC service of the user: served if a deployment that has it is ready. */
+static bool is_of_user(struct as_edge *e, struct as_str service, bool *ret_serving)
+{
+    const struct as_service_table *t = as_registry_services(e->client.registry);
+    bool found = false;
+
+    *ret_serving = false;
+    for (uint32_t i = 0; t && i < t->n; i++) {
+        if (!as_service_set_has(t->at[i].set, service))
+            continue;
+        found = true;
+        *ret_serving =
+            *ret_serving ||
+            (!e->shutting_down && as_fleet_deployment_ready(e->client.fleet, t->at[i].deployment));
+    }
+    return found;
+}
+
 static enum as_grpc_health status_of(struct as_edge *e, struct as_str service)
 {
     const char *colon = service.n ? memrchr(service.p, ':', service.n) : NULL;
     struct as_str version = {0};
     const struct as_model *m;
+    bool serving;
 
     if (!service.p || !service.n || as_str_eq(service, AS_STR(SERVER)))
         return status_if(as_edge_is_ready(e));
     if (e->conf.interface == AS_INTERFACE_MANAGEMENT &&
         as_str_eq(service, AS_STR(AS_MANAGEMENT_SERVICE)))
         return status_if(!e->draining);
+    if (e->conf.interface == AS_INTERFACE_CLIENTS && is_of_user(e, service, &serving))
+        return status_if(serving);
     if (colon) { /* model names have no colon */
         version = (struct as_str){colon + 1, service.n - (size_t)(colon + 1 - service.p)};
         service.n = (size_t)(colon - service.p);
@@ -90,6 +111,42 @@ static size_t put_rows(struct as_exchange *x, struct as_grpc_health_entry *rows,
     return rows[0].service && rows[n - 1].service ? n : 0;
 }
 
+/* How many rows services of the user have at most. */
+static size_t count_services(const struct as_service_table *t)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; t && i < t->n; i++)
+        n += t->at[i].set->n;
+    return n;
+}
+
+/* Rows for the services of the user, each once. False: out of memory. */
+static bool put_services(struct as_exchange *x, struct as_grpc_health_entry *rows, size_t *n)
+{
+    const struct as_service_table *t = as_registry_services(x->edge->client.registry);
+    size_t first = *n;
+
+    for (uint32_t i = 0; t && i < t->n; i++) {
+        for (uint32_t k = 0; k < t->at[i].set->n; k++) {
+            struct as_str service = as_service_of(t->at[i].set->methods[k].path);
+            size_t at = first;
+            bool serving;
+
+            while (at < *n && !as_str_eq(as_str_of(rows[at].service), service))
+                at++;
+            if (at < *n)
+                continue;
+            (void)is_of_user(x->edge, service, &serving);
+            rows[at].service = as_arena_dup(&x->arena, service);
+            rows[at].status = status_if(serving);
+            if (!rows[(*n)++].service)
+                return false;
+        }
+    }
+    return true;
+}
+
 /* 0: out of memory. */
 static size_t all_rows(struct as_exchange *x, struct as_grpc_health_entry *rows)
 {
@@ -110,12 +167,15 @@ static size_t all_rows(struct as_exchange *x, struct as_grpc_health_entry *rows)
             return 0;
         n += k;
     }
+    if (x->edge->conf.interface == AS_INTERFACE_CLIENTS && !put_services(x, rows, &n))
+        return 0;
     return n;
 }
 
 void as_watch_list(struct as_exchange *x)
 {
-    size_t most = 3 + 2 * (size_t)as_registry_count(x->edge->client.registry);
+    const struct as_registry *g = x->edge->client.registry;
+    size_t most = 3 + 2 * (size_t)as_registry_count(g) + count_services(as_registry_services(g));
     struct as_grpc_health_entry *rows = as_arena_alloc(&x->arena, most * sizeof(*rows), 8);
     size_t n = rows ? all_rows(x, rows) : 0;
     struct as_buf out = {0};

@@ -193,7 +193,7 @@ static bool prepare_call(struct as_exchange *x)
 
     if (!check_answer_room(x))
         return false;
-    if (!x->model && !as_exchange_find_model(x, x->infer.model, x->infer.version))
+    if (!x->model && !as_exchange_find_model_to_infer(x, x->infer.model, x->infer.version))
         return false;
     if (__builtin_expect(x->model->routed, 0))
         as_reroute_choose_canary(x);
@@ -264,6 +264,10 @@ bool as_infer_set_model(struct as_exchange *x, void (*part)(struct as_call *, st
         return false;
     c->core.idempotent = x->model->idempotent;
     c->deployment = x->model->deployment;
+    c->caller = AS_CALL_NO_CALLER;
+    c->owner = NULL;
+    c->only = NULL;
+    c->depth = 0;
     c->arena = c->stream ? &x->dispatch_arena : &x->arena;
     return true;
 }

@@ -16,7 +16,7 @@
 static void parse_request(struct as_exchange *x, const struct as_rest_match *m,
                           void (*then)(struct as_exchange *x))
 {
-    if (as_exchange_find_model(x, m->model, m->version))
+    if (as_exchange_find_model_to_infer(x, m->model, m->version))
         as_infer_json_read(x, AS_FORM_GENERATE, x->body.len, then);
 }
 

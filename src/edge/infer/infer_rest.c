@@ -45,7 +45,8 @@ void as_infer_rest(struct as_exchange *x, const struct as_rest_match *m)
     uint64_t json;
     bool raw;
 
-    if (as_exchange_find_model(x, m->model, m->version) && read_json_length(x, &json, &raw))
+    if (as_exchange_find_model_to_infer(x, m->model, m->version) &&
+        read_json_length(x, &json, &raw))
         as_infer_json_read(x, raw ? AS_FORM_RAW : AS_FORM_JSON, (size_t)json, start_call);
 }
 

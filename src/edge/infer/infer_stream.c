@@ -402,10 +402,10 @@ static void start_item(struct item *it)
 {
     struct infer_stream *is = it->is;
     struct as_exchange *x = it->x;
-    struct item *to =
-        as_infer_grpc_parse(x) && as_exchange_find_model(x, x->infer.model, x->infer.version)
-            ? find_open_item(is, x->model)
-            : NULL;
+    struct item *to = as_infer_grpc_parse(x) &&
+                              as_exchange_find_model_to_infer(x, x->infer.model, x->infer.version)
+                          ? find_open_item(is, x->model)
+                          : NULL;
 
     if (it->done)
         return;

@@ -128,8 +128,9 @@ void as_reroute_add_param(struct as_exchange *x, struct as_oip_response *r)
     }
     if (r->n_params)
         memcpy(p, r->params, r->n_params * sizeof(*p));
-    p[r->n_params] = (struct as_param){
-        .name = AS_STR(AS_REROUTE_PARAM), .type = AS_PARAM_STRING, .str = x->model->served_by};
+    p[r->n_params] = (struct as_param){.name = AS_STR(AS_REROUTE_PARAM),
+                                       .type = AS_PARAM_STRING,
+                                       .str = as_id_shown(x->model->served_by)};
     r->params = p;
     r->n_params++;
 }

@@ -5,6 +5,7 @@
 #include "edge/infer/infer.h"
 #include "edge/infer/infer_stream.h"
 #include "edge/methods/metadata.h"
+#include "edge/service/service.h"
 #include "edge/triton/extension.h"
 
 static void reply_bool(struct as_exchange *x, bool v)
@@ -66,6 +67,7 @@ static void server_ready(struct as_exchange *x)
 #define HEALTH     "/grpc.health.v1.Health/"
 #define REFLECTION "/grpc.reflection."
 #define INFO       ".ServerReflection/ServerReflectionInfo"
+#define SERVE      "/ray.serve.RayServeAPIService/"
 #define WORKERS    "/" AS_MANAGEMENT_SERVICE "/"
 
 const struct as_grpc_method as_grpc_methods[AS_RPC_COUNT] = {
@@ -95,6 +97,11 @@ const struct as_grpc_method as_grpc_methods[AS_RPC_COUNT] = {
     [AS_RPC_UNREGISTER_MODEL] = {"UnregisterModel", WORKERS "UnregisterModel", MANAGEMENT,
                                  as_registrar_call},
     [AS_RPC_HEARTBEAT] = {"Heartbeat", WORKERS "Heartbeat", MANAGEMENT, as_registrar_call},
+    [AS_RPC_SERVE_HEALTHZ] = {"Healthz", SERVE "Healthz", CLIENTS, as_service_healthz},
+    [AS_RPC_SERVE_APPLICATIONS] = {"ListApplications", SERVE "ListApplications", CLIENTS,
+                                   as_service_list_applications},
+    [AS_RPC_SERVICE] = {.name = "service", .handle = as_service_call},
+    [AS_RPC_SERVICE_STREAM] = {.name = "service_stream", .handle = as_service_open},
     [AS_RPC_HEALTH_WATCH] = {"Health/Watch", HEALTH "Watch", BOTH, as_watch_open},
     [AS_RPC_MODEL_STREAM_INFER] = INFERENCE("ModelStreamInfer", as_infer_stream_open),
     [AS_RPC_REFLECTION] = {"reflection.v1", REFLECTION "v1" INFO, BOTH, as_reflection_open},

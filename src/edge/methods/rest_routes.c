@@ -4,12 +4,14 @@
 #include "edge/admin/registrar.h"
 #include "edge/admin/status.h"
 #include "edge/infer/infer.h"
+#include "edge/ingress/ingress.h"
 #include "edge/methods/rest_oip.h"
 #include "edge/rest/openapi.h"
 #include "edge/triton/extension_rest.h"
 
 #define BODY     AS_REST_BODY
 #define CHANGES  AS_REST_CHANGES
+#define PICKLE   AS_REST_PICKLE
 #define OPTIONAL AS_REST_OPTIONAL
 
 #define ROUTE(method, path, handle, resource, flags, ...)                                          \
@@ -97,6 +99,12 @@ static const struct as_rest_route client_routes[] = {
           "400,403,413,501,503"),
     ROUTE("GET", "/openapi.json", as_openapi_serve, OPENAPI, 0, "openapi", "This document.", NULL,
           "Object", ""),
+    ROUTE("GET", "/v2/openapi.json", as_openapi_serve, OPENAPI, 0, "openapiOfModels",
+          "The same where an application has the path /openapi.json.", NULL, "Object", ""),
+    ROUTE("GET", "/-/routes", as_ingress_routes_page, ROUTES, 0, "routes",
+          "The prefixes of the applications that are served over HTTP.", NULL, "Object", "503"),
+    ROUTE("GET", "/-/healthz", as_ingress_health_page, ROUTES, 0, "healthz",
+          "The server takes requests for applications.", NULL, NULL, "503"),
 };
 
 #define MANAGEMENT "/" AS_MANAGEMENT_SERVICE "/"
@@ -124,8 +132,14 @@ static const struct as_rest_route control_routes[] = {
           "400,401,403,413,503"),
     ROUTE("DELETE", APPLICATIONS, as_control_delete, CONTROL, 0, "deleteAll",
           "Deletes all applications.", NULL, "Object", "401,403,503"),
+    ROUTE("PUT", APPLICATIONS "{application}", as_control_deploy_one, CONTROL, BODY, "deployOne",
+          "Deploys one application; the others stay as they are.", "Object", "Object",
+          "400,401,403,412"),
     ROUTE("DELETE", APPLICATIONS "{application}", as_control_delete, CONTROL, 0,
           "deleteApplication", "Deletes one application.", NULL, "Object", "401,403,404,503"),
+    ROUTE("PUT", "/api/serve/code/{name}", as_control_upload, CONTROL, BODY | PICKLE, "uploadCode",
+          "Stores pickled code under its SHA-256; only by the unix socket.", "Object", "Object",
+          "400,401,403,413,429,503"),
     ROUTE("GET", "/api/serve/events", as_control_stream_events, CONTROL, 0, "events",
           "Every change of what is served, as server-sent events.", NULL, "Object", "401,403"),
     ROUTE("GET", "/api/serve/config", as_control_config, CONTROL, 0, "config",

@@ -30,6 +30,8 @@ static const char *const resource_names[AS_RESOURCES] = {
     [AS_RESOURCE_OPENAPI] = "openapi",
     [AS_RESOURCE_MANAGEMENT] = "management",
     [AS_RESOURCE_CONTROL] = "control",
+    [AS_RESOURCE_APPLICATION] = "application",
+    [AS_RESOURCE_ROUTES] = "routes",
 };
 
 const char *as_resource_name(enum as_resource r)
@@ -174,12 +176,15 @@ static void start(struct as_exchange *x)
         query = (struct as_str){mark + 1, (size_t)(path.p + path.n - mark) - 1};
         path.n = (size_t)(mark - path.p);
     }
+    if (interface == AS_INTERFACE_CLIENTS && as_rest_ingress.start(x, path, query))
+        return;
     is_rpc = as_grpc_is_content_type(x->head->content_type);
     first = is_rpc ? NULL : as_rest_find(interface, path, &x->rest);
     if (!first) {
         if (is_rpc || as_grpc_method_find(interface, path) != AS_RPC_UNKNOWN)
             answer_misplaced_rpc(x);
-        else if (!as_landing_page_answer(x, path))
+        else if (!as_landing_page_answer(x, path) &&
+                 !(interface == AS_INTERFACE_CLIENTS && as_rest_ingress.not_found(x, path)))
             as_exchange_fail(x, AS_ENOTFOUND, "not found");
         return;
     }

@@ -33,6 +33,7 @@ struct as_rest_doc {
 #define AS_REST_BODY    0x1u /* uses its body; otherwise a body is discarded */
 #define AS_REST_CHANGES 0x2u /* changes the server: edge/exchange/access.h checks its origin */
 
+#define AS_REST_PICKLE   0x8u /* its body is pickled code, which may be larger than others */
 #define AS_REST_OPTIONAL 0x4u /* for OpenAPI: the body may be empty */
 
 struct as_rest_route {
@@ -58,6 +59,15 @@ uint32_t as_counted_http_status(uint32_t i);
  * none. */
 const struct as_rest_route *as_rest_find(enum as_interface interface, struct as_str path,
                                          struct as_rest_match *ret_m);
+
+/* Applications, which have the paths below their routes: edge/ingress/ingress.h. */
+struct as_rest_ingress {
+    /* False: the path is not an application's. */
+    bool (*start)(struct as_exchange *x, struct as_str path, struct as_str query);
+    /* A path that is nobody's; false: there are no applications, and it was not answered. */
+    bool (*not_found)(struct as_exchange *x, struct as_str path);
+};
+extern const struct as_rest_ingress as_rest_ingress;
 
 /* --- answers; the rules are those of edge/exchange/exchange.h --- */
 

@@ -4,12 +4,24 @@
 
 #define FIRST_ROOM 2048u /* for a body whose length is not known */
 
-/* --- refusals --- */
+/* --- the limit --- */
+
+static uint64_t max_body(const struct as_exchange *x)
+{
+    return x->rest.route->flags & AS_REST_PICKLE ? x->edge->conf.max_pickle
+                                                 : x->edge->conf.max_http_body;
+}
+
+static const char *limit_option(const struct as_exchange *x)
+{
+    return x->rest.route->flags & AS_REST_PICKLE ? x->edge->conf.pickle_option
+                                                 : x->edge->conf.body_option;
+}
 
 static void fail_too_big(struct as_exchange *x)
 {
-    as_exchange_fail(x, AS_ETOOBIG, "the request body is over %s %lu", x->edge->conf.body_option,
-                     (unsigned long)x->edge->conf.max_http_body);
+    as_exchange_fail(x, AS_ETOOBIG, "the request body is over %s %lu", limit_option(x),
+                     (unsigned long)max_body(x));
 }
 
 /* --- head --- */
@@ -99,10 +111,9 @@ void as_rest_body_begin(struct as_exchange *x, bool wanted)
             read_encoding(x); /* memory is reserved with the first bytes */
         return;
     }
-    if (n > x->edge->conf.max_http_body) {
+    if (n > max_body(x)) {
         as_exchange_fail(x, AS_ETOOBIG, "a request body of %lu bytes is over %s %lu",
-                         (unsigned long)n, x->edge->conf.body_option,
-                         (unsigned long)x->edge->conf.max_http_body);
+                         (unsigned long)n, limit_option(x), (unsigned long)max_body(x));
     } else if (wanted && read_encoding(x) && n && reserve_known(x, (size_t)n)) {
         as_conn_expect(x->conn, x->stream, (size_t)n);
         as_conn_receive_into(x->conn, x->stream, x->body.p, x->body.room);
@@ -129,7 +140,7 @@ static bool grow_unknown(struct as_exchange *x, size_t need)
     size_t n = AS_MAX(x->body.len ? 2 * x->body.len : FIRST_ROOM, need);
     int err;
 
-    n = AS_MIN(n, (size_t)x->edge->conf.max_http_body);
+    n = AS_MIN(n, (size_t)max_body(x));
     if (n <= AS_COPY_MAX)
         return reserve_in_arena(x, n);
     err = x->body.blob
@@ -156,7 +167,7 @@ void as_rest_body_receive(struct as_exchange *x, const uint8_t *p, size_t n)
 {
     if (x->state != AS_EXCHANGE_RECEIVING)
         return;
-    if (x->body.received > x->edge->conf.max_http_body) {
+    if (x->body.received > max_body(x)) {
         fail_too_big(x);
         return;
     }

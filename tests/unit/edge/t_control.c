@@ -26,6 +26,11 @@ static void paths_and_queries_select_the_verb(void **state AS_UNUSED)
         {"PUT", "/api/serve/applications/?dry_run=true", "a", "plan   0 a"},
         {"PUT", "/api/serve/applications/?dry_run=0", "a", "deploy   0 a"},
         {"PUT", "/api/serve/applications/?dry_run=false", "a", "deploy   0 a"},
+        {"PUT", "/api/serve/applications/?generation=7&dry_run=1", "a", "plan   0 a after 7"},
+        {"PUT", "/api/serve/applications/shop?generation=18446744073709551614", "a",
+         "deploy_one shop  0 a after 18446744073709551614"},
+        {"PUT", "/api/serve/applications/shop?dry_run=1", "a", "plan_one shop  0 a"},
+        {"DELETE", "/api/serve/applications/shop?generation=3", NULL, "delete shop  0  after 3"},
         {"DELETE", "/api/serve/applications/", NULL, "delete   0 "},
         {"DELETE", "/api/serve/applications/shop", NULL, "delete shop  0 "},
         {"DELETE", "/api/serve/applications/a%20b", NULL, "delete a b  0 "},
@@ -61,7 +66,10 @@ static void invalid_requests_get_an_error_and_are_not_carried_out(void **state A
         const char *why;
     } rows[] = {
         {"PUT", "/api/serve/applications/?dryrun=1", "a", 400,
-         "query 'dryrun=1': only dry_run=true or false is known"},
+         "query 'dryrun=1': only dry_run=true or false, and generation=N are known"},
+        {"PUT", "/api/serve/applications/shop?generation=18446744073709551615", "a", 400, "query"},
+        {"PUT", "/api/serve/applications/shop?generation=", "a", 400, "query"},
+        {"DELETE", "/api/serve/applications/shop?dry_run=1", NULL, 400, "takes no dry_run"},
         {"PUT", "/api/serve/applications/?dry_run=2", "a", 400, "query 'dry_run=2'"},
         {"PUT", "/api/serve/applications/?dry_run=1&x=1", "a", 400, "query"},
         {"POST", SCALE, "", 400, "the body {\\\"target_num_replicas\\\": N} is missing"},
@@ -205,6 +213,89 @@ static void shutdown_while_a_request_waits(void **state AS_UNUSED)
     free_client(c);
 }
 
+#define HEX "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static void pickled_code_is_stored_under_its_name(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    struct client *c = connect_client(w);
+
+    assert_int_equal(request(w, c, "PUT", "/api/serve/code/" HEX, "{}\nPICKLES"), 200);
+    assert_string_equal(text_of(&w->last_request), HEX); /* it is kept from now on */
+    assert_int_equal(w->stored, strlen("{}\nPICKLES"));
+    assert_true(has_received(c, "{\"code\":\"pickle:" HEX "\"}"));
+    w->err = AS_EINVALID;
+    w->text = "another \"hash\"";
+    assert_int_equal(request(w, c, "PUT", "/api/serve/code/" HEX, "x"), 400);
+    assert_true(has_received(c, "{\"error\":\"another \\\"hash\\\"\"}"));
+    free_client(c);
+    close_world(w);
+}
+
+static void pickled_code_that_is_refused(void **state AS_UNUSED)
+{
+    static const struct {
+        const char *method, *name, *body;
+        int status;
+        const char *why;
+    } rows[] = {{"PUT", HEX "0", "x", 400, "is no SHA-256"},
+                {"PUT", "ABCDEF", "x", 400, "'ABCDEF' is no SHA-256"},
+                {"PUT", "..%2Fstate.db", "x", 400, "is no SHA-256"},
+                {"PUT", HEX, "", 400, "the pickled code, is missing"},
+                {"GET", HEX, NULL, 405, "\"error\""},
+                {"PUT", "", "x", 404, "\"error\""}};
+    struct world *w = open_world();
+    struct client *c = connect_client(w);
+    char target[128];
+
+    for (size_t i = 0; i < AS_COUNT(rows); i++) {
+        snprintf(target, sizeof(target), "/api/serve/code/%s", rows[i].name);
+        assert_int_equal(request(w, c, rows[i].method, target, rows[i].body), rows[i].status);
+        assert_true(has_received(c, rows[i].why));
+        assert_int_equal(w->stored, 0);
+    }
+    free_client(c);
+    close_world(w);
+}
+
+static void the_size_of_pickled_code_is_limited(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    struct client *c = connect_client(w);
+    char text[8194];
+
+    memset(text, 'x', sizeof(text));
+    text[8192] = 0;
+    assert_int_equal(request(w, c, "PUT", "/api/serve/code/" HEX, text), 200);
+    assert_int_equal(w->stored, 8192);
+    w->stored = 0;
+    text[8192] = 'x';
+    text[8193] = 0;
+    assert_int_equal(request(w, c, "PUT", "/api/serve/code/" HEX, text), 413);
+    assert_true(has_received(c, "--max-pickle-bytes"));
+    assert_int_equal(w->stored, 0);
+    free_client(c);
+    close_world(w);
+}
+
+/* What the helper still works on is not freed before it has ended. */
+static void a_client_that_leaves_while_its_code_is_stored(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    struct client *c = connect_client(w);
+
+    w->err = AS_EIO;
+    w->text = "no space";
+    send_request(c, "PUT", "/api/serve/code/" HEX, "x");
+    UNTIL(w, c, w->last_request.n);
+    free_client(c);
+    c = connect_client(w);
+    w->err = 0;
+    assert_int_equal(request(w, c, "PUT", "/api/serve/code/" HEX, "x"), 200);
+    free_client(c);
+    close_world(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +307,10 @@ int main(void)
         cmocka_unit_test(an_answer_may_come_later),
         cmocka_unit_test(an_answer_after_the_client_has_left),
         cmocka_unit_test(shutdown_while_a_request_waits),
+        cmocka_unit_test(pickled_code_is_stored_under_its_name),
+        cmocka_unit_test(pickled_code_that_is_refused),
+        cmocka_unit_test(the_size_of_pickled_code_is_limited),
+        cmocka_unit_test(a_client_that_leaves_while_its_code_is_stored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,7 +139,10 @@ static void a_server_without_models(void **state AS_UNUSED)
                         "post /v2/models/{model}/versions/{version}/trace/setting\n"
                         "get /v2/logging\n"
                         "post /v2/logging\n"
-                        "get /openapi.json\n");
+                        "get /openapi.json\n"
+                        "get /v2/openapi.json\n"
+                        "get /-/routes\n"
+                        "get /-/healthz\n");
     as_buf_fini(&paths);
     free(text);
     as_registry_unref(g);

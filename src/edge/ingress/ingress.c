@@ -1,0 +1,341 @@
+#include "edge/ingress/ingress.h"
+
+#include "edge/exchange/client_timeouts.h"
+#include "edge/rest/rest_body.h"
+#include "edge/websocket/websocket.h"
+#include "wire/http/http_field.h"
+
+#include <string.h>
+
+#define FIELDS_OF_OURS 6u /* host, the fields that the head has apart, x-request-id */
+
+static const struct as_exchange_kind kind;
+
+/* For the metrics. */
+static const struct as_rest_route counted_as = {
+    .method = "", .path = "", .label = AS_RESOURCE_APPLICATION};
+
+/* --- which requests --- */
+
+static bool is_below(struct as_str path, struct as_str prefix)
+{
+    return path.n >= prefix.n && memcmp(path.p, prefix.p, prefix.n) == 0 &&
+           (path.n == prefix.n || path.p[prefix.n] == '/');
+}
+
+/* The server's own paths: /-/ always; /v2 while there are models, and its health always, unless the
+ * prefix of the application is as long. */
+static bool is_ours(const struct as_exchange *x, struct as_str path, const struct as_route *r)
+{
+    struct as_str v2 = AS_STR("/v2");
+
+    if (is_below(path, AS_STR("/-")))
+        return true;
+    if (!is_below(path, v2) || r->prefix.n >= v2.n)
+        return false;
+    return is_below(path, AS_STR("/v2/health")) ||
+           as_registry_count(x->edge->client.registry) > 0 || x->edge->client.models_pending;
+}
+
+/* The path without percent-encoding, in which routes are looked up. */
+static struct as_str decode_path(struct as_str path, char *room, size_t cap)
+{
+    size_t n;
+
+    if (!memchr(path.p, '%', path.n) || path.n > cap || as_route_decode(path, room, &n))
+        return path;
+    return (struct as_str){room, n};
+}
+
+static struct as_route *find_route(const struct as_exchange *x, struct as_str path)
+{
+    const struct as_routes *all = x->edge->client.routes;
+    char room[AS_ROUTE_PREFIX_MAX + 256];
+    struct as_route *r;
+
+    if (!all || !as_routes_count(all) || !path.n)
+        return NULL;
+    path = decode_path(path, room, sizeof(room));
+    r = as_routes_find(all, path);
+    return r && !is_ours(x, path, r) ? r : NULL;
+}
+
+/* --- the call --- */
+
+static void on_release(struct as_call *c)
+{
+    struct as_exchange *x = AS_CONTAINER(c, struct as_exchange, call);
+    struct as_ingress *g = as_ingress_of(x);
+
+    as_routes_unref(g->routes);
+    as_blob_unref(g->first_blob);
+    as_blob_unref(g->gather);
+    g->routes = NULL;
+    g->first_blob = g->gather = NULL;
+    g->over = true;
+    as_exchange_released(x);
+}
+
+static bool is_idempotent(struct as_str method)
+{
+    static const char *const methods[] = {"GET", "HEAD", "PUT", "DELETE", "OPTIONS"};
+
+    for (size_t i = 0; i < AS_COUNT(methods); i++) {
+        if (as_str_eq(method, as_str_of(methods[i])))
+            return true;
+    }
+    return false;
+}
+
+void as_ingress_submit(struct as_ingress *g, uint32_t flags)
+{
+    struct as_exchange *x = g->x;
+    struct as_call *c = &x->call;
+
+    g->open.flags = flags;
+    as_request_init(&c->core);
+    c->core.deadline = x->deadline;
+    c->core.idempotent = is_idempotent(g->open.method);
+    c->only = NULL;
+    c->caller = AS_CALL_NO_CALLER;
+    c->owner = NULL;
+    c->depth = 0;
+    c->is_fallback = false;
+    c->payload = (struct as_payload){.kind = AS_FRAME_HTTP,
+                                     .body = {(const char *)g->first, g->n_first},
+                                     .http = &g->open,
+                                     .blob = g->first_blob};
+    c->payload.msg.id = g->open.id;
+    c->arena = &x->dispatch_arena;
+    c->payer = x->budget.answers;
+    c->on_answer = as_ingress_on_answer;
+    c->on_release = on_release;
+    c->stream = &g->stream;
+    c->outcome.err = 0;
+    g->stream = (struct as_call_stream){.on_part = as_ingress_on_part,
+                                        .takes_inputs = !(flags & AS_HTTP_F_WHOLE)};
+    x->state = AS_EXCHANGE_WAITING;
+    x->in_fleet = true;
+    as_fleet_client_submit(&x->edge->client, c);
+}
+
+/* --- the collected body --- */
+
+static size_t buffer_of(const struct as_ingress *g)
+{
+    return (size_t)g->x->edge->conf.ingress_buffer;
+}
+
+/* Makes room for n bytes of the collected body. False: the request was failed. */
+static bool make_room(struct as_ingress *g, size_t n)
+{
+    struct as_exchange *x = g->x;
+    struct as_blob *b;
+    size_t room;
+    int err;
+
+    if (n <= g->room)
+        return true;
+    room = g->has_length      ? (size_t)AS_MIN(g->length, (uint64_t)buffer_of(g))
+           : n <= AS_COPY_MAX ? AS_MIN(buffer_of(g), (size_t)AS_COPY_MAX)
+                              : buffer_of(g);
+    room = AS_MAX(room, n);
+    if (room <= AS_COPY_MAX) {
+        if (!as_exchange_charge(x, room, "the request"))
+            return false;
+        g->first = as_exchange_alloc(x, room, AS_BLOB_ALIGN, "the request");
+        g->room = g->first ? room : 0;
+        return g->first != NULL;
+    }
+    err = as_blob_new_charged(x->budget.requests, room, &b);
+    if (err) {
+        as_exchange_fail_room(x, err, "the request", room);
+        return false;
+    }
+    if (g->n_first)
+        memcpy(b->data, g->first, g->n_first);
+    as_blob_unref(g->first_blob);
+    g->first_blob = b;
+    g->first = b->data;
+    g->room = room;
+    return true;
+}
+
+/* A body that is larger than the buffer goes on as a stream when the buffer is full. */
+static void collect(struct as_ingress *g, const uint8_t *p, size_t n)
+{
+    struct as_exchange *x = g->x;
+    size_t k = AS_MIN(n, buffer_of(g) - g->n_first);
+
+    as_conn_consume(x->conn, x->stream, k);
+    if (k) {
+        if (!make_room(g, g->n_first + k)) {
+            as_conn_consume(x->conn, x->stream, n - k);
+            return;
+        }
+        memcpy(g->first + g->n_first, p, k);
+        g->n_first += k;
+    }
+    if (n == k && !(g->has_length && g->length > buffer_of(g) && g->n_first == buffer_of(g)))
+        return;
+    as_client_timeouts_stop(x);
+    as_ingress_submit(g, 0);
+    as_ingress_body_receive(g, p + k, n - k);
+}
+
+static void receive(struct as_exchange *x, const uint8_t *p, size_t n)
+{
+    struct as_ingress *g = as_ingress_of(x);
+
+    if (x->answer.deferred) {
+        as_conn_consume(x->conn, x->stream, n);
+        if (x->body.received > AS_REST_DISCARD_MAX)
+            as_rest_send_deferred(x);
+    } else if (x->state == AS_EXCHANGE_RECEIVING) {
+        collect(g, p, n);
+    } else {
+        as_ingress_body_receive(g, p, n);
+    }
+}
+
+static void end(struct as_exchange *x)
+{
+    if (x->state == AS_EXCHANGE_RECEIVING) {
+        as_client_timeouts_stop(x);
+        as_ingress_submit(as_ingress_of(x),
+                          x->head->wants_websocket ? AS_HTTP_F_WEBSOCKET : AS_HTTP_F_WHOLE);
+    } else if (!x->head->wants_websocket) {
+        as_ingress_body_end(as_ingress_of(x));
+    }
+}
+
+/* --- the head --- */
+
+static void add_field(struct as_meta *to, uint32_t *n, const char *name, struct as_str value)
+{
+    if (value.p)
+        to[(*n)++] = (struct as_meta){as_str_of(name), value};
+}
+
+/* The fields of the request for the handler; false: the request was failed. */
+static bool set_fields(struct as_ingress *g)
+{
+    const struct as_http_head *h = g->x->head;
+    bool made = as_ingress_set_id(g);
+    uint32_t n = 0;
+    struct as_meta *m = as_exchange_alloc(g->x, (h->n_rest + FIELDS_OF_OURS) * sizeof(*m),
+                                          _Alignof(struct as_meta), "the request");
+
+    if (!m)
+        return false;
+    add_field(m, &n, "host", h->authority);
+    add_field(m, &n, "content-type", h->content_type);
+    add_field(m, &n, "grpc-timeout", h->grpc_timeout);
+    add_field(m, &n, "grpc-encoding", h->grpc_encoding);
+    for (uint32_t i = 0; i < h->n_rest; i++) {
+        bool replaced = made && as_str_eq(h->rest[i].name, AS_STR("x-request-id"));
+
+        if (!replaced && !as_http_field_is_hop_by_hop(h->rest[i].name))
+            m[n++] = (struct as_meta){h->rest[i].name, h->rest[i].value};
+    }
+    if (made)
+        add_field(m, &n, "x-request-id", g->open.id);
+    g->open.meta = m;
+    g->open.n_meta = n;
+    return true;
+}
+
+static void set_open(struct as_ingress *g, const struct as_route *r, struct as_str path,
+                     struct as_str query)
+{
+    struct as_exchange *x = g->x;
+    const struct as_conn_addresses *at = as_conn_addresses(x->conn);
+
+    g->open = (struct as_frame_http_open){.version = as_conn_http_version(x->conn),
+                                          .method = x->head->method,
+                                          .scheme = x->head->scheme,
+                                          .authority = x->head->authority,
+                                          .path = path,
+                                          .query = query,
+                                          .root_path = r->root,
+                                          .peer = as_str_of(at ? at->peer : ""),
+                                          .server = as_str_of(at ? at->local : "")};
+}
+
+static void gone(struct as_exchange *x)
+{
+    struct as_ingress *g = as_ingress_of(x);
+
+    if (x->in_fleet) /* on_release */
+        return;
+    as_routes_unref(g->routes);
+    as_blob_unref(g->first_blob);
+    as_blob_unref(g->gather);
+    g->routes = NULL;
+    g->first_blob = g->gather = NULL;
+}
+
+/* True: the request is an application's, and is answered from here on. */
+static bool start(struct as_exchange *x, struct as_str path, struct as_str query)
+{
+    static const struct as_exchange_answer_ops ops = {.drained = as_ingress_drained, .gone = gone};
+    struct as_route *r = find_route(x, path);
+    struct as_ingress *g;
+
+    if (!r)
+        return false;
+    x->rest.route = &counted_as;
+    g = as_exchange_alloc(x, sizeof(*g), _Alignof(struct as_ingress), "the request");
+    if (!g)
+        return true;
+    *g = (struct as_ingress){.x = x, .routes = as_routes_ref(x->edge->client.routes)};
+    x->kind = &kind;
+    x->answer.item = g;
+    x->answer.ops = &ops;
+    x->answer.in_dispatch_arena = true;
+    x->call.route = r;
+    set_open(g, r, path, query);
+    if ((x->head->wants_websocket && !as_websocket_check(x)) || !set_fields(g))
+        return true;
+    g->has_length = as_rest_body_length(x, &g->length);
+    if (!as_frame_http_open_fits(&g->open))
+        as_exchange_fail(x, AS_EHEADERS, "the header fields are larger than a request may have");
+    else if (!x->head->end_stream && g->has_length && g->length > buffer_of(g) && !buffer_of(g))
+        as_ingress_submit(g, 0);
+    return true;
+}
+
+/* A path that is neither ours nor below a route. False: there are no routes at all. */
+static bool not_found(struct as_exchange *x, struct as_str path)
+{
+    const struct as_routes *all = x->edge->client.routes;
+    char text[512];
+    int n;
+
+    if (!all || !as_routes_count(all))
+        return false;
+    n = snprintf(text, sizeof(text),
+                 "Path '%.*s' not found. Ping http://.../-/routes for available routes.",
+                 AS_STR_CUT(path, 200)); /* Ray's text, dots included: programs match it */
+    as_ingress_reply(x, 404, (struct as_str){text, (size_t)n}, 0);
+    return true;
+}
+
+static void fail(struct as_exchange *x, uint32_t status, struct as_str message,
+                 const struct as_http_header *extra AS_UNUSED, uint32_t n_extra AS_UNUSED)
+{
+    as_exchange_cancel(x);
+    if (x->conn)
+        as_ingress_reply(x, status, message, status == 503 ? AS_SEC : 0);
+}
+
+static const struct as_exchange_kind kind = {
+    .receive = receive,
+    .end = end,
+    .streams = true,
+    .send_deferred = as_rest_send_deferred,
+    .count = as_rest_count,
+    .fail = fail,
+};
+
+const struct as_rest_ingress as_rest_ingress = {.start = start, .not_found = not_found};
