@@ -103,17 +103,59 @@ PyObject *native_link_set_traffic(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Paths and flags of the methods; -1 with an exception. */
+static int read_methods(PyObject *list, struct as_worker_service_method *methods, Py_ssize_t n)
+{
+    for (Py_ssize_t i = 0; i < n; i++) {
+        int takes_inputs, gives_parts;
+
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "spp", &methods[i].path, &takes_inputs,
+                              &gives_parts))
+            return -1;
+        methods[i].takes_inputs = takes_inputs;
+        methods[i].gives_parts = gives_parts;
+    }
+    return 0;
+}
+
+PyObject *native_link_set_services(PyObject *self, PyObject *args)
+{
+    struct as_worker_service_method *methods;
+    struct as_str descriptors;
+    Py_ssize_t n, len;
+    PyObject *list;
+    int err;
+
+    if (!PyArg_ParseTuple(args, "O!y#", &PyList_Type, &list, &descriptors.p, &len))
+        return NULL;
+    descriptors.n = (size_t)len;
+    n = PyList_GET_SIZE(list);
+    methods = PyMem_Calloc((size_t)n + 1, sizeof(*methods));
+    if (!methods)
+        return PyErr_NoMemory();
+    err = read_methods(list, methods, n);
+    if (!err &&
+        as_worker_set_services(((Link *)(void *)self)->w, methods, (uint32_t)n, descriptors)) {
+        PyErr_SetString(PyExc_ValueError, "the services are malformed or too large");
+        err = -1;
+    }
+    PyMem_Free(methods);
+    return err ? NULL : Py_NewRef(Py_None);
+}
+
 PyObject *native_link_set_options(PyObject *self, PyObject *args)
 {
     struct as_worker_options o = {.size = sizeof(o)};
     long long period, timeout, execution, request, max_queued;
-    int idempotent;
+    int idempotent, per_caller;
 
-    if (!PyArg_ParseTuple(args, "LLLLIIIiL", &period, &timeout, &execution, &request,
-                          &o.health_failures, &o.dump_signal, &o.slots, &idempotent, &max_queued))
+    if (!PyArg_ParseTuple(args, "LLLLIIIiLp", &period, &timeout, &execution, &request,
+                          &o.health_failures, &o.dump_signal, &o.slots, &idempotent, &max_queued,
+                          &per_caller))
         return NULL;
     o.idempotent = idempotent;
     o.max_queued = max_queued;
+    o.queued_per_caller = per_caller;
     o.health_period = timeout_of(period);
     o.health_timeout = timeout_of(timeout);
     o.execution_timeout = timeout_of(execution);

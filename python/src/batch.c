@@ -155,7 +155,7 @@ static void fail_member(struct execution *x, struct member *at, PyObject *exc)
     struct as_worker_req *q = at->q;
     struct handler_error v;
 
-    native_handler_error(x->link, x->m, exc, &v);
+    native_handler_error(x->link, x->m, q, exc, &v);
     at->q = NULL;
     native_fail(x->link, q, v.code, v.text);
     Py_XDECREF(v.text_owner);

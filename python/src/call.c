@@ -1,5 +1,5 @@
 /* One call of a handler: its result or exception, its coroutine. */
-#include "native.h"
+#include "http/http.h"
 
 /* --- ending a request --- */
 
@@ -33,7 +33,7 @@ static int fail_with_exception(struct execution *x, PyObject *exc)
 {
     struct handler_error v;
 
-    native_handler_error(x->link, x->m, exc, &v);
+    native_handler_error(x->link, x->m, x->group ? NULL : x->q, exc, &v);
     fail_call(x, v.code, v.text);
     Py_XDECREF(v.text_owner);
     if (v.is_cancelled)
@@ -322,7 +322,7 @@ static int start_coro(struct execution *x, PyObject *coro, Stream *s)
     c->stream = (Stream *)Py_XNewRef((PyObject *)s);
     c->first = first;
     /* an eager task factory may run the task to its end in here: then c->x.q is NULL */
-    task = native_spawn_task(x->link, (PyObject *)c);
+    task = native_spawn_task(x->link, (PyObject *)c, x->m->name);
     if (c->x.q && !task)
         err = end_call(c, NULL, "");
     else if (!task)
@@ -431,6 +431,8 @@ int native_call_start(Link *l, struct as_worker_req *q)
     bool failed = false;
     int err;
 
+    if (x.m->opaque)
+        return native_incoming_start(l, q);
     l->calls++;
     if (x.m->batched && !native_group_new(&x, &failed))
         return failed ? 0 : -1;
@@ -475,10 +477,19 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
     Py_RETURN_NONE;
 }
 
-void native_call_cancel(Call *c)
+void native_call_cancel(PyObject *o)
 {
+    Call *c = (Call *)(void *)o;
     PyObject *task, *r;
 
+    if (o && Py_IS_TYPE(o, &native_http_type)) {
+        native_http_cancel((Http *)(void *)o);
+        return;
+    }
+    if (native_served_of(o)) {
+        native_served_cancel(native_served_of(o));
+        return;
+    }
     /* A sync handler cannot be stopped; it can read request.cancelled. Its answer is dropped. */
     if (!c || !c->task)
         return;
@@ -494,9 +505,15 @@ void native_call_cancel(Call *c)
     Py_DECREF(task);
 }
 
-void native_call_stream_ready(Call *c, unsigned what)
+void native_call_stream_ready(PyObject *o, unsigned what)
 {
-    if (c && c->stream)
+    Call *c = (Call *)(void *)o;
+
+    if (o && Py_IS_TYPE(o, &native_incoming_type))
+        native_incoming_ready((Incoming *)(void *)o, what);
+    else if (o && Py_IS_TYPE(o, &native_http_type))
+        native_http_ready((Http *)(void *)o, what);
+    else if (c && c->stream)
         native_stream_notify(c->stream, what);
 }
 

@@ -56,12 +56,28 @@ bool native_raised_cancelled(void)
     return is;
 }
 
+/* The request was cancelled, so a call that the handler had made of another deployment was, too,
+ * and it raises what that call raised: no fault of the handler. */
+static bool was_stopped(const struct as_worker_req *q, PyObject *exc)
+{
+    PyObject *e;
+    bool is;
+
+    if (!q || !as_worker_req_cancelled(q))
+        return false;
+    e = native_loaded("anyserve.serve.exceptions", "TaskCancelledError");
+    is = e && PyErr_GivenExceptionMatches(exc, e);
+    Py_XDECREF(e);
+    return is;
+}
+
 /* SystemExit and KeyboardInterrupt are treated like other exceptions of the handler: signals raise
  * nothing in it, and one request must not end a worker that serves others. */
-void native_handler_error(Link *l, struct model *m, PyObject *exc, struct handler_error *v)
+void native_handler_error(Link *l, struct model *m, const struct as_worker_req *q, PyObject *exc,
+                          struct handler_error *v)
 {
     *v = (struct handler_error){.is_cancelled = native_is_cancelled(exc)};
-    if (v->is_cancelled) {
+    if (v->is_cancelled || was_stopped(q, exc)) {
         v->code = AS_STATUS_CANCELLED;
         v->text = AS_STR("the handler was cancelled");
     } else {

@@ -148,7 +148,7 @@ static PyObject *local_start(PyObject *self, PyObject *args)
 /* A handler in an event loop may be waiting for this. */
 static void notify_stream(Local *o, unsigned what)
 {
-    native_call_stream_ready((Call *)as_worker_req_data(o->q), what);
+    native_call_stream_ready((PyObject *)as_worker_req_data(o->q), what);
 }
 
 /* None, or the reason for a refusal. */
@@ -212,7 +212,7 @@ static PyObject *local_cancel(PyObject *self, PyObject *unused AS_UNUSED)
 
     if (o->q) {
         as_worker_local_cancel(o->link->w, o->q);
-        native_call_cancel((Call *)as_worker_req_data(o->q));
+        native_call_cancel((PyObject *)as_worker_req_data(o->q));
     }
     Py_RETURN_NONE;
 }

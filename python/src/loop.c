@@ -10,7 +10,7 @@
  * (LoopBase) captures that step, and it is called at once, in the task's context and as the current
  * task.
  */
-#include "native.h"
+#include "opaque.h"
 
 #include <errno.h>
 #include <math.h>
@@ -42,21 +42,24 @@ static int load_asyncio(void)
 
 /* --- the loop's own call_soon --- */
 
-static PyObject *debug_name;                 /* "_debug" */
-static PyObject *first_step, *first_context; /* the captured step and its context */
+static PyObject *debug_name; /* "_debug" */
+/* The captured call: a function, its argument (or NULL), and its context. */
+static PyObject *first_step, *first_arg, *first_context;
 static bool capture_first_step;
 
-/* Captures only the call of a new task: call_soon(step, context=context). */
+/* Captures only the call of a new task: call_soon(step, context=context), or that of a future whose
+ * result is set: call_soon(callback, future, context=context). */
 static PyObject *loop_call_soon(PyObject *self, PyObject *const *args, Py_ssize_t n,
                                 PyObject *names)
 {
     Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
     PyObject *few[8], **v = few, *r;
 
-    if (capture_first_step && n == 1 && all == 2) {
+    if (capture_first_step && all == n + 1 && (n == 1 || n == 2)) {
         capture_first_step = false;
         first_step = Py_NewRef(args[0]);
-        first_context = Py_NewRef(args[1]);
+        first_arg = n == 2 ? Py_NewRef(args[1]) : NULL;
+        first_context = Py_NewRef(args[n]);
         Py_RETURN_NONE;
     }
     if (!base_call_soon && load_asyncio())
@@ -108,15 +111,16 @@ PyTypeObject native_loop_type = {
 /* Calls the captured step. False: an exception is set, which ends the worker. */
 static bool run_first_step(void)
 {
-    PyObject *step = first_step, *context = first_context, *r = NULL;
+    PyObject *step = first_step, *arg = first_arg, *context = first_context, *r = NULL;
 
-    first_step = first_context = NULL;
+    first_step = first_arg = first_context = NULL;
     if (PyContext_Enter(context) == 0) {
-        r = PyObject_CallNoArgs(step);
+        r = arg ? PyObject_CallOneArg(step, arg) : PyObject_CallNoArgs(step);
         if (PyContext_Exit(context) < 0)
             Py_CLEAR(r);
     }
     Py_DECREF(step);
+    Py_XDECREF(arg);
     Py_DECREF(context);
     Py_XDECREF(r);
     return r != NULL;
@@ -124,13 +128,13 @@ static bool run_first_step(void)
 
 /* The task gets the model's name: to make up a numbered name for each costs a tenth of the whole
  * call. */
-PyObject *native_spawn_task(Link *l, PyObject *call)
+PyObject *native_spawn_task(Link *l, PyObject *coro, PyObject *name)
 {
-    PyObject *args[4] = {call, l->loop, ((Call *)(void *)call)->x.m->name, Py_True}, *task;
+    PyObject *args[4] = {coro, l->loop, name, Py_True}, *task;
 
     /* outside of a turn another task may be the current one */
     if (!l->starts_at_once || !l->in_turn)
-        return PyObject_CallOneArg(l->spawn, call);
+        return PyObject_CallOneArg(l->spawn, coro);
     capture_first_step = l->captures_first_step;
     task = PyObject_Vectorcall(asyncio_task, args, 1, task_keywords);
     capture_first_step = false;
@@ -141,6 +145,28 @@ PyObject *native_spawn_task(Link *l, PyObject *call)
         Py_CLEAR(task);
     }
     return task;
+}
+
+void native_loop_wake(Link *l, PyObject *future, PyObject *name_set_result)
+{
+    PyObject *r;
+
+    if (!l->may_step) {
+        native_wake_future(future);
+        return;
+    }
+    l->may_step = false;
+    capture_first_step = true;
+    r = PyObject_CallMethodOneArg(future, name_set_result, Py_None);
+    capture_first_step = false;
+    if (!r) { /* it was cancelled meanwhile */
+        PyErr_Clear();
+        native_wake_future(future);
+    }
+    if (first_step && !run_first_step())
+        PyErr_WriteUnraisable(future);
+    Py_XDECREF(r);
+    l->may_step = true;
 }
 
 /* --- turns --- */
@@ -204,15 +230,17 @@ static int run_turn(Link *l, bool has_input)
     if (has_input)
         outcome = as_worker_poll(l->w);
     err = native_admin_poll(l);
+    if (!err && l->has_calls)
+        native_link_news(l); /* requests that go on come before new ones */
     if (!err)
         err = start_requests(l);
     native_sync_leave(l);
     while (!err && as_worker_cancelled(l->w, get_call, &call)) {
-        native_call_cancel((Call *)(void *)call);
+        native_call_cancel(call);
         Py_XDECREF(call);
     }
     while (!err && as_worker_ready(l->w, &what, get_call, &call)) {
-        native_call_stream_ready((Call *)(void *)call, what);
+        native_call_stream_ready(call, what);
         Py_XDECREF(call);
     }
     l->in_turn = false;
@@ -384,6 +412,8 @@ PyObject *native_link_use_loop(PyObject *self, PyObject *args)
         Py_CLEAR(l->timers);
     }
     l->link_fd = as_worker_fd(l->w);
+    l->loop_thread = PyThread_get_thread_ident();
+    l->steps_at_once = PyObject_TypeCheck(loop, &native_loop_type) && eager;
     l->captures_first_step =
         PY_VERSION_HEX < 0x030c0000 && PyObject_TypeCheck(loop, &native_loop_type);
     l->starts_at_once = eager && (l->captures_first_step || PY_VERSION_HEX >= 0x030c0000);

@@ -196,6 +196,7 @@ int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_
     if (get_bool(o, "is_async", &m->is_async) < 0 || get_bool(o, "eager", &m->eager) < 0 ||
         get_bool(o, "decoupled", &m->decoupled) < 0 ||
         get_bool(o, "streams_inputs", &m->streams_inputs) < 0 ||
+        get_bool(o, "opaque", &m->opaque) < 0 || get_bool(o, "http", &m->http) < 0 ||
         get_bool(o, "var_keyword", &m->var_keyword) < 0 ||
         get_bool(o, "idempotent", &ret_r->idempotent) < 0 || get_batching(o, m, ret_r) < 0 ||
         get_params(o, m) < 0 ||
@@ -208,6 +209,8 @@ int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_
     ret_r->platform = "python";
     ret_r->max_ongoing = (uint32_t)max_ongoing;
     native_sync_init_model(m);
+    ret_r->opaque = m->opaque;
+    ret_r->http = m->http;
     ret_r->decoupled = m->decoupled;
     ret_r->streams_inputs = m->streams_inputs;
     /* the dispatcher checks inputs before Python gets them, and checks outputs again */

@@ -4,6 +4,7 @@
 #include "native.h"
 
 #include "array.h"
+#include "http/http.h"
 
 #include <signal.h>
 
@@ -24,6 +25,8 @@ static int add_model(Link *l, PyObject *o, struct model *m)
         PyErr_Format(PyExc_ValueError, "model %R: %s", m->name, as_worker_error(l->w));
         return -1;
     }
+    /* from the first turn on: the library reports news from the first question for them */
+    l->has_calls = l->has_calls || m->opaque;
     return 0;
 }
 
@@ -97,10 +100,11 @@ static void link_dealloc(PyObject *self)
 
     /* A handler that still runs in some thread needs its request: then the end of the process
      * cleans up. */
-    if (l->w && !l->calls)
+    if (l->w && !l->calls && !l->forked)
         as_worker_free(l->w);
     drop_objects(l);
     Py_XDECREF(l->trace);
+    Py_XDECREF(l->targets);
     if (!l->w || !l->calls)
         native_models_free(l);
     Py_TYPE(self)->tp_free(self);
@@ -269,18 +273,27 @@ static PyObject *link_drain(PyObject *self, PyObject *unused AS_UNUSED)
  * processes. */
 static PyObject *link_forked(PyObject *self, PyObject *unused AS_UNUSED)
 {
-    as_worker_forked(((Link *)(void *)self)->w);
+    Link *l = (Link *)(void *)self;
+
+    as_worker_forked(l->w);
+    l->forked = true; /* the thread of a call of the parent process may have held locks */
+    l->n_blocked = 0;
     Py_RETURN_NONE;
 }
 
-static PyObject *link_close(PyObject *self, PyObject *unused AS_UNUSED)
+static PyObject *link_close(PyObject *self, PyObject *args)
 {
     Link *l = (Link *)(void *)self;
+    const char *why = NULL;
 
+    if (!PyArg_ParseTuple(args, "|z:close", &why))
+        return NULL;
     /* before it is freed: a late signal must not wake it */
     stop_worker = NULL;
-    if (l->w && !l->calls) {
-        as_worker_free(l->w);
+    native_outs_close(l, why);
+    if (l->w && !l->calls && !l->n_blocked) {
+        if (!l->forked)
+            as_worker_free(l->w);
         l->w = NULL;
         native_models_drop_handlers(l);
         drop_objects(l);
@@ -374,13 +387,34 @@ static PyMethodDef link_methods[] = {
      "local(part, took, done) -> Local: a request of this process, while it is not connected; "
      "each answer goes to\n"
      "part(outputs, parameters, output_parameters); part or took None: not called."},
+    {"set_services", native_link_set_services, METH_VARARGS,
+     "set_services(methods, descriptors): a list of (path, takes_inputs, gives_parts)."},
     {"set_traffic", native_link_set_traffic, METH_VARARGS,
      "set_traffic(canary, mirror, fallback): parts in 1/100000, -1: no canary; a name or None."},
+    {"target", native_link_target, METH_VARARGS,
+     "target(application, deployment) -> the number of a deployment, for open()."},
+    {"open", (PyCFunction)(void (*)(void))native_link_open, METH_FASTCALL,
+     "open(target, method, codec, data, buffers, parts, parent, deadline, window, id, model_id,\n"
+     "session_id, every) -> Out. method None: __call__. parts: Outs, whose answers are put in.\n"
+     "window: how many messages of a stream may be here unread; 0: the call has one answer. "
+     "every:\n"
+     "each replica is called, and a message is (value, None) or (None, exception)."},
+    {"report", native_link_report, METH_VARARGS,
+     "report(kind, text): what the server shows of this replica (enum as_worker_report)."},
+    {"driver", native_link_driver, METH_VARARGS | METH_CLASS,
+     "driver(path, token, runtime_dir, port, peer) -> Link that only opens calls. path None: it "
+     "is\n"
+     "looked up."},
+    {"run_calls", native_link_run_calls, METH_NOARGS,
+     "Of a driver: reads answers, until the link is 'lost' or stop_calls() is called (None)."},
+    {"stop_calls", native_link_stop_calls, METH_NOARGS, "Ends run_calls(); from any thread."},
     {"drain", link_drain, METH_NOARGS, "Asks for no more requests."},
     {"forked", link_forked, METH_NOARGS, "In a forked child: closes the child's copy of the link."},
     {"registrations", link_registrations, METH_NOARGS,
      "How the server is told of each model, as bytes; b'' if that is too large."},
-    {"close", link_close, METH_NOARGS, "Closes the link, unless handlers still run."},
+    {"close", link_close, METH_VARARGS,
+     "close(why=None): closes the link, unless handlers still run; calls that wait fail, with this "
+     "text."},
     {0},
 };
 
@@ -418,6 +452,10 @@ static PyObject *set_response_type(PyObject *module AS_UNUSED, PyObject *type)
 
 static PyMethodDef module_methods[] = {
     {"set_response_type", set_response_type, METH_O, "Sets the class anyserve.Response."},
+    {"set_body_hooks", native_set_body_hooks, METH_VARARGS,
+     "set_body_hooks(load, exception, status): load(body) unpickles a body with parts;\n"
+     "exception(body): that of a body with EXCEPTION; status(out, status, flags, text): that of a\n"
+     "call that has failed."},
     {0},
 };
 
@@ -433,9 +471,11 @@ PyMODINIT_FUNC PyInit__native(void); /* no header declares it */
 
 PyMODINIT_FUNC PyInit__native(void)
 {
-    PyTypeObject *types[] = {&link_type,        &native_request_type, &native_call_type,
-                             &native_hold_type, &native_stream_type,  &native_loop_type,
-                             &native_local_type};
+    PyTypeObject *types[] = {
+        &link_type,          &native_request_type,  &native_call_type,  &native_hold_type,
+        &native_stream_type, &native_loop_type,     &native_local_type, &native_body_type,
+        &native_piece_type,  &native_incoming_type, &native_out_type,   &native_await_type,
+        &native_http_type,   &native_http_wait_type};
     PyObject *m;
 
     import_array();
@@ -447,12 +487,15 @@ PyMODINIT_FUNC PyInit__native(void)
         "anyserve._native.OutputError", "A handler returned something that is not a valid answer.",
         NULL, NULL);
     if (!native_output_error || native_array_init() < 0 || native_handler_error_init() < 0 ||
-        native_loop_init() < 0)
+        native_loop_init() < 0 || native_out_wait_init() < 0 || native_http_init() < 0)
         return NULL;
     m = PyModule_Create(&module);
     if (!m || PyModule_AddObjectRef(m, "Link", (PyObject *)&link_type) < 0 ||
         PyModule_AddObjectRef(m, "Request", (PyObject *)&native_request_type) < 0 ||
         PyModule_AddObjectRef(m, "Call", (PyObject *)&native_call_type) < 0 ||
+        PyModule_AddObjectRef(m, "Incoming", (PyObject *)&native_incoming_type) < 0 ||
+        PyModule_AddObjectRef(m, "Http", (PyObject *)&native_http_type) < 0 ||
+        PyModule_AddObjectRef(m, "Out", (PyObject *)&native_out_type) < 0 ||
         PyModule_AddObjectRef(m, "LoopBase", (PyObject *)&native_loop_type) < 0 ||
         PyModule_AddObjectRef(m, "OutputError", native_output_error) < 0) {
         Py_XDECREF(m);

@@ -16,6 +16,7 @@
  *   admin.c              requests to the replica itself; its options
  *   message.h, message.c requests that the SDK makes itself, from Python values
  *   local.c              the same, with their answers, in one process with the caller
+ *   opaque.h             calls of deployments, whose bodies are opaque to the server
  *   result.c             what a handler returned: its form, its names
  *   output.c             one value of it as a tensor
  *   lossy_values.c       values of which numpy would silently lose something
@@ -51,9 +52,11 @@ struct model {
     PyObject *handler;
     PyObject *submit; /* gets a Call and runs it in a thread; NULL: the model has no threads */
     bool is_async, eager, var_keyword, takes_request;
-    bool decoupled;       /* the handler gives any number of results */
-    bool streams_inputs;  /* the handler is called with a Stream, and nothing else */
-    bool batched;         /* a call is for several requests … */
+    bool decoupled;      /* the handler gives any number of results */
+    bool streams_inputs; /* the handler is called with a Stream, and nothing else */
+    bool opaque;  /* requests are calls: the handler is called with an Incoming (opaque.h) … */
+    bool http;    /* … or, for a request of HTTP, with an Http (http/http.h) */
+    bool batched; /* a call is for several requests … */
     bool as_list, ragged; /* … an input is a list of arrays; their shapes may differ */
     uint32_t short_calls; /* of a sync handler beside an event loop: short calls in a row … */
     uint32_t short_calls_needed; /* … and the number that moves it to the loop's thread */
@@ -99,6 +102,15 @@ typedef struct {
     PyObject *context; /* … with these context variables */
     struct usage before;
     Py_ssize_t n_in_thread; /* calls that are in a thread, or on their way there */
+    /* calls that this process opens: */
+    struct out *outs;          /* those that have not ended */
+    PyObject *targets;         /* a dict: (application, deployment) by their number; or NULL */
+    Py_ssize_t n_blocked;      /* threads in the library, without the lock of the interpreter */
+    unsigned long loop_thread; /* the thread of the loop */
+    bool has_calls;            /* a call was opened */
+    bool steps_at_once;        /* a coroutine that waits for a call goes on within the turn … */
+    bool may_step;             /* … and may do so now, since no other Python code is below it */
+    bool is_driver, stop_calls, forked;
 } Link;
 
 typedef struct {
@@ -194,8 +206,9 @@ PyObject *native_call_handler(struct execution *x, char why[NATIVE_WHY]);
 /* Runs or starts a request; afterwards it is answered, or owned by a Call. -1: an exception that
  * ends the worker. */
 int native_call_start(Link *l, struct as_worker_req *q);
-void native_call_cancel(Call *c); /* c may be NULL, also below */
-void native_call_stream_ready(Call *c, unsigned what);
+/* call: what is the data of a request: a Call, an Incoming, or NULL. */
+void native_call_cancel(PyObject *call);
+void native_call_stream_ready(PyObject *call, unsigned what);
 /* Ends a request with an error. */
 void native_fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str text);
 
@@ -212,7 +225,9 @@ struct handler_error {
     PyObject *text_owner; /* the object that `text` lies in, or NULL; the caller drops it */
     bool is_cancelled;    /* the exception also ends the task, so the caller must raise it again */
 };
-void native_handler_error(Link *l, struct model *m, PyObject *exc, struct handler_error *ret_v);
+/* q: the request, or NULL: it was raised for several. */
+void native_handler_error(Link *l, struct model *m, const struct as_worker_req *q, PyObject *exc,
+                          struct handler_error *ret_v);
 
 /* batch.c */
 /* Collects the requests of the call that begins with x->q in x->group. NULL: an exception is set,
@@ -232,9 +247,12 @@ PyObject *native_link_outcome(int r);
 
 /* loop.c */
 int native_loop_init(void);
-/* Makes the task of a call. NULL with an exception: if the call is answered, the exception ends the
- * worker. */
-PyObject *native_spawn_task(Link *l, PyObject *call);
+/* Makes the task of a coroutine. NULL with an exception: if the call is answered, the exception
+ * ends the worker. */
+PyObject *native_spawn_task(Link *l, PyObject *coro, PyObject *name);
+/* In the loop's thread: sets the result of a future. If `may_step` is set, the task that waits for
+ * it goes on before this returns. */
+void native_loop_wake(Link *l, PyObject *future, PyObject *name_set_result);
 /* Schedules a turn, which publishes answers that are given outside a turn. */
 void native_schedule_turn(Link *l);
 /* Methods of Link. */
@@ -263,11 +281,14 @@ PyObject *native_link_on_ask(PyObject *self, PyObject *callable);
 PyObject *native_link_reply(PyObject *self, PyObject *args);
 PyObject *native_link_set_options(PyObject *self, PyObject *args);
 PyObject *native_link_set_traffic(PyObject *self, PyObject *args);
+PyObject *native_link_set_services(PyObject *self, PyObject *args);
 
 /* stream.c */
 Stream *native_stream_new(Link *l, struct model *m, struct as_worker_req *q);
 /* Sends all results of a generator. None, or NULL with an exception. */
 PyObject *native_stream_run(Link *l, struct model *m, struct as_worker_req *q, PyObject *generator);
+void native_wake_future(PyObject *future);  /* sets its result, unless it is done */
+void native_wake_waiter(PyObject **waiter); /* the same for a future, None or NULL; and clears it */
 /* Wakes the coroutine that waits for the Stream; what: bits of enum as_worker_want. */
 void native_stream_notify(Stream *s, unsigned what);
 

@@ -65,15 +65,10 @@ Stream *native_stream_new(Link *l, struct model *m, struct as_worker_req *q)
     return s;
 }
 
-static void wake_waiter(PyObject **waiter)
+void native_wake_future(PyObject *future)
 {
-    PyObject *future = *waiter, *done, *r = NULL;
+    PyObject *done, *r = NULL;
 
-    *waiter = NULL;
-    if (!future || future == Py_None) {
-        Py_XDECREF(future);
-        return;
-    }
     done = PyObject_CallMethod(future, "done", NULL); /* it may have been cancelled meanwhile */
     if (done == Py_False)
         r = PyObject_CallMethod(future, "set_result", "O", Py_None);
@@ -81,16 +76,25 @@ static void wake_waiter(PyObject **waiter)
         PyErr_WriteUnraisable(future);
     Py_XDECREF(done);
     Py_XDECREF(r);
-    Py_DECREF(future);
+}
+
+void native_wake_waiter(PyObject **waiter)
+{
+    PyObject *future = *waiter;
+
+    *waiter = NULL;
+    if (future && future != Py_None)
+        native_wake_future(future);
+    Py_XDECREF(future);
 }
 
 void native_stream_notify(Stream *s, unsigned what)
 {
     Py_INCREF(s);
     if (what & AS_WANT_ROOM)
-        wake_waiter(&s->room_waiter);
+        native_wake_waiter(&s->room_waiter);
     if (what & AS_WANT_INPUT)
-        wake_waiter(&s->input_waiter);
+        native_wake_waiter(&s->input_waiter);
     Py_DECREF(s);
 }
 

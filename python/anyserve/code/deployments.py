@@ -6,13 +6,16 @@ import os
 import re
 import sys
 from types import ModuleType
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 
 from .. import spec
 from ..errors import DeclarationError
 from ..declared_model import Model, check_deployment
 from ..stop import EX_DECLARATION, stop
 from . import search_path
+
+if TYPE_CHECKING:
+    from .serve_code import ServeCode
 
 QUEUED_NOT_SET = 0  # the server's --max-queued-requests decides
 MAX_FILES = 4096  # AS_DECLARED_FILES_MAX
@@ -29,6 +32,7 @@ class Deployment(NamedTuple):
     max_queued_requests: int
     options: Dict[str, Any] = {}  # options as in a deployment file, set by the code
     module: Optional[ModuleType] = None
+    serve: "Optional[ServeCode]" = None  # a deployment of anyserve.serve; its first model is the call target
 
 
 def _deployment(name: str, models: List[Model], options: Dict[str, Any], module: Optional[ModuleType]) -> Deployment:
@@ -73,6 +77,15 @@ def deployments_of(models: List[Model], declared_options: Declared, head: str,
                 for name, group in groups.items()]  # fmt: skip
     except DeclarationError as e:
         stop(EX_DECLARATION, str(e))
+
+
+def of_serve(code: "ServeCode") -> Deployment:
+    """A deployment of anyserve.serve. Raises Stop."""
+    from .serve_code import models_of
+
+    models = models_of(code)
+    # not in the registration, in which all replicas must agree, those of the next version, too: it goes with the options
+    return Deployment(code.name, models, models[0].max_ongoing_requests, QUEUED_NOT_SET, code.options, None, code)
 
 
 def files_beside(module: Optional[ModuleType]) -> List[str]:

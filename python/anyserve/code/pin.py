@@ -367,7 +367,8 @@ def find(args: argparse.Namespace) -> Optional[Tuple[Tree, str]]:
     is_file = search_path.is_file(head)
     path = os.path.join(os.path.realpath(os.path.dirname(os.path.join(here, head))), os.path.basename(head))
     root = here if not is_file or search_path.beneath(path, here) else os.path.dirname(path)
-    tree = Tree(root, args.exclude, [args.store, os.path.dirname(args.store)], args.max_bytes, args.max_files)
+    state = os.path.dirname(args.store)
+    tree = Tree(root, args.exclude, [args.store, os.path.join(state, "pickles"), state], args.max_bytes, args.max_files)
     if is_file and not os.path.isfile(path):
         return None
     file = os.path.relpath(path, root) if is_file else ""
@@ -405,13 +406,14 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
     p.add_argument("--max-bytes", type=_number, required=True, metavar="N", help="most bytes of a copy")
     p.add_argument("--max-files", type=_number, required=True, metavar="N", help="most files and folders of a copy")
     p.add_argument("--exclude", action="append", default=[], metavar="PATTERN", help="left out; a name, or a path with /")
+    p.add_argument("--application", default="default", help="the application that the target is")
     p.add_argument("--known", help="what this code declares is known: end after copying it")
     return p.parse_args(argv)
 
 
-def describe(target: str, copy: Optional[str], root: str, file: str) -> NoReturn:
+def describe(target: str, application: str, copy: Optional[str], root: str, file: str) -> NoReturn:
     """Replaces this process by the worker program, which describes what the target declares."""
-    argv = [sys.executable, "-m", "anyserve.worker", target, "--describe=lines"]
+    argv = [sys.executable, "-m", "anyserve.worker", target, "--application=" + application, "--describe=lines"]
     if copy is not None:
         argv += ["--working-dir=" + os.getcwd(), "--code-from=" + root,
                  "--source=" + os.path.join(root, file)]  # fmt: skip
@@ -425,7 +427,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     try:
         found = find(args)
         if found is None:
-            describe(args.target, None, "", "")
+            describe(args.target, args.application, None, "", "")
         tree, file = found
         value = store(tree, args.store)
     except Refused as e:
@@ -438,7 +440,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     code_value = "sha256:" + value + ("/" + file if file else "")
     print("@code\t" + code_value)
     if code_value != args.known:
-        describe(file + search_path.split(args.target)[1] if file else args.target, copy, tree.root, file)
+        describe(file + search_path.split(args.target)[1] if file else args.target, args.application, copy, tree.root, file)
     return 0
 
 

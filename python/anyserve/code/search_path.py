@@ -55,6 +55,13 @@ def is_installed(path: str, folders: Iterable[str]) -> bool:
     return named or any(inside(path, f) is not None for f in folders)
 
 
+def of_program() -> List[str]:
+    """The entries of sys.path that another process of the same interpreter would not have by itself."""
+    folders = installed()
+    entries = [os.path.abspath(p) for p in sys.path]
+    return [p for p in dict.fromkeys(entries) if not any(inside(p, f) is not None for f in folders)]
+
+
 def originals(source: str, file: str) -> List[str]:
     """The possible names of the folder that was copied. source: that folder; or, if the target is a file (file: its path
     in the copy), the file as the user wrote it."""

@@ -15,8 +15,8 @@ from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
 from ..app import AnyServe, default_app
 from ..errors import DeclarationError
-from ..stop import EX_DECLARATION, EX_NOTFOUND, EX_RAISED, EX_USAGE, Stop, stop
-from . import copied, search_path
+from ..stop import EX_DECLARATION, EX_NOTFOUND, EX_RAISED, EX_USAGE, FAULTS, Stop, stop
+from . import copied, pickled, search_path, serve_target
 from .deployments import Deployment, deployments_of
 
 
@@ -92,48 +92,78 @@ def _candidates(module: ModuleType) -> Dict[str, AnyServe]:
     return {k: v for k, v in vars(module).items() if isinstance(v, AnyServe)}
 
 
+def _applications(module: ModuleType) -> Dict[str, Any]:
+    return {k: v for k, v in vars(module).items() if serve_target.is_application(v)}
+
+
 def _refuse(module: ModuleType, why: str) -> NoReturn:
     """Stops, with what the module has instead of what was named."""
     rows = ["    %s (%d model%s)" % (k, len(v.models), "" if len(v.models) == 1 else "s")
             for k, v in _candidates(module).items()]  # fmt: skip
     if default_app.models:
         rows.append("    models of the decorator anyserve.model (no attribute needed)")
-    found = "found there:\n" + "\n".join(rows) if rows else "there is no AnyServe object in it"
+    rows += ["    %s (%r)" % (k, v) for k, v in _applications(module).items()]
+    found = "found there:\n" + "\n".join(rows) if rows else "there is no AnyServe object in it, and no application"
     stop(EX_NOTFOUND, "%s; %s" % (why, found))
 
 
-def _attribute(module: ModuleType, head: str, attribute: str) -> AnyServe:
+def _attribute(module: ModuleType, head: str, attribute: str) -> Any:
+    """An AnyServe object, an application of anyserve.serve, or a function that may build one."""
     value: Any = module
     for part in attribute.split("."):
         try:
             value = getattr(value, part)
         except AttributeError:
             _refuse(module, "%s has no attribute %r" % (head, attribute))
-    if not isinstance(value, AnyServe):
+    if serve_target.is_deployment(value):
+        _refuse(module, "%s:%s is a deployment; what is served is an application, the value of its .bind()"
+                % (head, attribute))  # fmt: skip
+    if not isinstance(value, AnyServe) and not serve_target.may_be_application(value):
         kind = type(value).__name__
         article = "a" if kind[0] not in "aeiou" else "an"
         _refuse(module, "%s:%s is %s %r, not an AnyServe object" % (head, attribute, article, kind))
     return value
 
 
-def _default(module: ModuleType, head: str) -> AnyServe:
-    """The attribute `app`; else the only AnyServe object; else the default app, if it has models."""
+def _default(module: ModuleType, head: str) -> Any:
+    """The attribute `app`; else the only AnyServe object, or the only application of anyserve.serve; else the default app,
+    if it has models."""
     value = getattr(module, "app", None)
-    if isinstance(value, AnyServe):
+    if isinstance(value, AnyServe) or serve_target.is_application(value):
         return value
     found = list({id(v): v for v in _candidates(module).values()}.values())
     if len(found) == 1 and (found[0].models or not default_app.models):
         return found[0]
-    if not found and default_app.models:
+    applications = list({id(v): v for v in _applications(module).values()}.values())
+    if not found and len(applications) == 1 and not default_app.models:
+        return applications[0]
+    if not found and not applications and default_app.models:
         return default_app
     _refuse(module, "%s has no attribute 'app'" % head)
 
 
-def load(target: str) -> List[Deployment]:
-    """Imports the target. Returns its deployments, in the order of their first models."""
+def _load_application(value: Any, target: str, application: str, module: ModuleType) -> List[Deployment]:
+    try:
+        return serve_target.load(value, application, module)
+    except Stop:
+        raise
+    except FAULTS as e:
+        stop(EX_DECLARATION if isinstance(e, (TypeError, ValueError)) else EX_RAISED,
+             "%s cannot be served: %s\n\n%s" % (target, e, copied.user_traceback(e)))  # fmt: skip
+
+
+def load(target: str, only: Optional[str] = None, application: str = "default") -> List[Deployment]:
+    """Imports the target, which belongs to this application. Returns its deployments, in the order of their first models;
+    only: of pickled code, the one to load."""
+    if pickled.is_pickled(target):
+        return pickled.load(target, only)
     head, attribute = _split(target)
     module = _import(head)
     app = _attribute(module, head, attribute) if attribute else _default(module, head)
+    if not isinstance(app, AnyServe):
+        return _load_application(app, target, application, module)
+    if serve_target.read_args(os.environ):
+        stop(EX_USAGE, "%s is an AnyServe object: arguments are for a function that builds an application" % target)
     if not app.models:
         stop(EX_DECLARATION, "%s declares no models" % target)
     if app is not default_app and default_app.models:

@@ -33,6 +33,13 @@ class Hook(NamedTuple):
     takes_rank: bool = False
 
 
+class Hooks(NamedTuple):
+    """The hooks of all that a replica serves, in the order in which they are called."""
+
+    reconfigures: List[Hook]
+    checks: List[Hook]
+
+
 def _rank_of(owner: str, call: Callable[..., Any]) -> bool:
     """Whether reconfigure takes (user_config, rank). DeclarationError if it takes neither that nor (user_config)."""
     try:
@@ -73,15 +80,17 @@ def _is_async(hook: Hook) -> bool:
     return inspect.iscoroutinefunction(call)
 
 
+def find_hooks(handlers: Iterable[Tuple[str, Any]], module: Optional[ModuleType]) -> Hooks:
+    """The hooks of served objects and their module. DeclarationError."""
+    found = [(n, _find(o, "reconfigure"), _find(o, "check_health")) for n, o in _owners(handlers, module)]
+    return Hooks([Hook(n, r, _rank_of(n, r)) for n, r, _ in found if r], [Hook(n, c) for n, _, c in found if c])
+
+
 class Lifecycle:
     """The hooks of a replica, its configuration and its options."""
 
-    def __init__(self, handlers: Iterable[Tuple[str, Any]], module: Optional[ModuleType],
-                 given: replica.Given, declared: Dict[str, Any]):  # fmt: skip
-        owners = _owners(handlers, module)
-        found = [(n, _find(o, "reconfigure"), _find(o, "check_health")) for n, o in owners]
-        self.reconfigures = [Hook(n, r, _rank_of(n, r)) for n, r, _ in found if r]
-        self.checks = [Hook(n, c) for n, _, c in found if c]
+    def __init__(self, hooks: Hooks, given: replica.Given, declared: Dict[str, Any]):
+        self.reconfigures, self.checks = hooks
         self.declared = {k: v for k, v in declared.items() if k != "user_config"}
         self.user_config = declared.get("user_config") if given.user_config is None else given.user_config
         self.options = self._options(given.options)
@@ -233,7 +242,7 @@ def make(handlers: Iterable[Tuple[str, Any]], module: Optional[ModuleType], give
          declared: Dict[str, Any]) -> Lifecycle:  # fmt: skip
     """Raises Stop if what the code declares does not fit."""
     try:
-        return Lifecycle(handlers, module, given, declared)
+        return Lifecycle(find_hooks(handlers, module), given, declared)
     except DeclarationError as e:
         stop(EX_DECLARATION, str(e))
 

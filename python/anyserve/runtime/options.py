@@ -35,7 +35,8 @@ def send_options(set_options: Callable[..., None], options: Dict[str, Any], dump
                 int(options.get("health_check_failure_threshold", 0)), dump_signal,
                 int(options.get("max_ongoing_requests", 0)),
                 0 if idempotent is None else 1 if idempotent else -1,
-                int(options.get("max_queued_requests", 0)))  # fmt: skip
+                int(options.get("max_queued_requests", 0)),
+                bool(options.get("max_queued_requests_per_caller", False)))  # fmt: skip
 
 
 def send_traffic(set_traffic: Callable[[int, int, Optional[str]], None], options: Dict[str, Any]) -> None:

@@ -9,10 +9,8 @@ import collections.abc
 import contextvars
 import functools
 import os
-import queue
 import signal
 import sys
-import threading
 import time
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -27,6 +25,7 @@ from ..signature import Param, Response, place_of
 from ..stop import EX_DECLARATION, EX_DENIED, EX_RAISED, FAULTS, stop
 from . import lifecycle, options
 from .log import log_event
+from .pool import Pool
 
 if TYPE_CHECKING:
     import asyncio
@@ -70,43 +69,9 @@ class Binding(NamedTuple):
     outputs: Optional[List[Spec]]
     max_ongoing_requests: int
     batching: Optional[Tuple[int, int, Tuple[int, ...], bool, bool]]
-    pool: Optional["Pool"]  # the threads behind `submit`
-
-
-class Pool:
-    """Threads that run the calls they are given."""
-
-    def __init__(self, name: str, threads: int) -> None:
-        calls: "queue.SimpleQueue[Optional[Callable[[], Any]]]" = queue.SimpleQueue()
-
-        def work() -> None:
-            while True:
-                call = calls.get()
-                if call is None:
-                    return
-                call()
-                del call  # so that its objects are freed while the thread waits
-
-        self.submit = calls.put
-        self._threads = []
-        for i in range(threads):
-            # replica.within, a context variable, may say which replica this is
-            target = functools.partial(contextvars.copy_context().run, work)
-            self._threads.append(threading.Thread(target=target, name="%s-%d" % (name, i), daemon=True))
-        for thread in self._threads:
-            thread.start()
-
-    def is_here(self) -> bool:
-        """Whether the current thread is one of these."""
-        return threading.current_thread() in self._threads
-
-    def end(self, timeout: float) -> None:
-        """Ends the threads after the calls that they have. timeout: how many seconds to wait for that."""
-        for _ in self._threads:
-            self.submit(None)
-        until = time.monotonic() + timeout
-        for thread in self._threads:
-            thread.join(max(0.0, until - time.monotonic()))
+    pool: Optional[Pool]  # the threads behind `submit`
+    opaque: bool = False  # called by handles only
+    http: bool = False  # with opaque: it also gets requests of HTTP
 
 
 def _construct(m: Model) -> Any:
@@ -148,10 +113,10 @@ def bind(m: Model, handler: Any, pool: Optional[Pool] = None) -> Binding:
 
         handler = with_requests(handler, m.stream)
     return Binding(
-        m.name, m.version, place_of(m.handler, users_path), handler, pool.submit if pool else None,
+        m.name, m.version, "" if m.opaque else place_of(m.handler, users_path), handler, pool.submit if pool else None,
         m.is_async, m.eager, m.decoupled, m.stream is not None, m.idempotent, s.params, s.n_kwonly, s.var_keyword,
         _specs(s.inputs, m.batching is not None), _specs(s.outputs, m.batching is not None),
-        m.max_ongoing_requests, _batching(m.batching), pool,
+        m.max_ongoing_requests, _batching(m.batching), pool, m.opaque, m.http,
     )  # fmt: skip
 
 
@@ -197,15 +162,6 @@ def _warmups(deployment: Deployment, requests: Any) -> List[Any]:
     return warmup.plan(deployment.models, requests)
 
 
-def _configure_logging(settings: Dict[str, Any], context: replica.ReplicaContext) -> Any:
-    """The context variable that holds the request's id for log lines, or None."""
-    if "logging_config" not in settings and __package__ + ".logging_config" not in sys.modules:
-        return None
-    from . import logging_config
-
-    return logging_config.configure(settings.get("logging_config"), context)
-
-
 def _stop_listening(loop: asyncio.AbstractEventLoop) -> None:
     """The worker is ending: a stop signal now would meet an event loop that is being closed."""
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
@@ -216,10 +172,15 @@ def _stop_listening(loop: asyncio.AbstractEventLoop) -> None:
 
 def make_link(deployment: Deployment, bindings: List[Binding], path: str, token: str, name: str,
               stream_inputs: Tuple[int, int], on_error: OnError) -> _native.Link:  # fmt: skip
-    return _native.Link(
+    link = _native.Link(
         path, token, name, deployment.name, "anyserve-python " + __version__, bindings, deployment.budget,
         MAX_PREFETCH, deployment.max_queued_requests, MAX_MESSAGE, *stream_inputs, on_error,
     )  # fmt: skip
+    if deployment.serve is not None and deployment.serve.ingress:
+        from ..serve._grpc import services
+
+        services.register(link)
+    return link
 
 
 def registrations(deployment: Deployment) -> List[bytes]:
@@ -239,13 +200,19 @@ class Replica:
     def __init__(self, deployment: Deployment, given: replica.Given, made: Optional[List[Any]], path: str, token: str,
                  name: str, stream_inputs: Tuple[int, int], on_error: OnError):  # fmt: skip
         handlers = make_handlers(deployment) if made is None else made
-        self.bindings = [bind(m, h, Pool(m.name, m.threads) if m.threads else None)
-                         for m, h in zip(deployment.models, handlers)]  # fmt: skip
-        named = [(m.name, h) for m, h in zip(deployment.models, handlers)]
-        self.lifecycle = lifecycle.make(named, deployment.module, given, deployment.options)
+        self.bindings = [self.bind(m, h) for m, h in zip(deployment.models, handlers)]
+        self.lifecycle = self.make_lifecycle(deployment, given, handlers)
         self.needs_loop = any(b.is_async for b in self.bindings)
         self.has_sync = any(not b.is_async and b.submit is None for b in self.bindings)
         self.link = make_link(deployment, self.bindings, path, token, name, stream_inputs, on_error)
+
+    def bind(self, model: Model, handler: Any) -> Binding:
+        return bind(model, handler, Pool(model.name, model.threads) if model.threads else None)
+
+    def make_lifecycle(self, deployment: Deployment, given: replica.Given, handlers: List[Any]) -> lifecycle.Lifecycle:
+        """Raises Stop if what the code declares does not fit."""
+        named = [(m.name, h) for m, h in zip(deployment.models, handlers)]
+        return lifecycle.make(named, deployment.module, given, deployment.options)
 
     def use_loop(self, loop: asyncio.AbstractEventLoop, on_news: Callable[[Optional[str]], Any],
                  sync_submit: Optional[Callable[[Any], Any]]) -> Tuple[int, Callable[[], Any]]:  # fmt: skip
@@ -265,13 +232,21 @@ class Server(Replica):
                  name: str, debug: bool, stream_inputs: Tuple[int, int]):  # fmt: skip
         settings = {**deployment.options, **given.options}
         self.warmups = _warmups(deployment, settings.get(replica.WARMUP))
-        traced = _configure_logging(settings, given.context)
+        traced = self.configure_logging(settings, given.context)
         super().__init__(deployment, given, made, path, token, name, stream_inputs, functools.partial(report, debug))
         os.register_at_fork(after_in_child=self.link.forked)
         self.dump_signal = lifecycle.dump_on_signal()
         self.lifecycle.on_options = self.apply_options
         self.send_options(self.lifecycle.options)
         self.link.trace(traced)
+
+    def configure_logging(self, settings: Dict[str, Any], context: replica.ReplicaContext) -> Any:
+        """The context variable that holds the request's id for log lines, or None."""
+        if "logging_config" not in settings and __package__ + ".logging_config" not in sys.modules:
+            return None
+        from . import logging_config
+
+        return logging_config.configure(settings.get("logging_config"), context)
 
     def send_options(self, settings: Dict[str, Any]) -> None:
         options.send_options(self.link.set_options, settings, self.dump_signal)
@@ -280,7 +255,7 @@ class Server(Replica):
     def apply_options(self, settings: Dict[str, Any]) -> None:
         """New options, while it serves."""
         self.send_options(settings)
-        self.link.trace(_configure_logging(settings, self.lifecycle.context))
+        self.link.trace(self.configure_logging(settings, self.lifecycle.context))
 
     def is_over(self, how: Optional[str], ends: bool) -> bool:
         """Whether the end of the link ends the worker, which may have been asked to (ends). Logs a link whose requests
@@ -357,6 +332,13 @@ class Server(Replica):
             sys.setswitchinterval(SWITCH_SHORT)
         return Pool("handlers", 1).submit
 
+    async def begin(self) -> None:
+        """Calls the hooks before the first request."""
+        await self.lifecycle.begin()
+
+    def on_connected(self) -> None:
+        """Called each time when the link is connected."""
+
     async def run_async(self) -> None:
         import asyncio
 
@@ -388,7 +370,7 @@ class Server(Replica):
             stopping.set()
             self.link.drain()
 
-        await self.lifecycle.begin()
+        await self.begin()
         self.link.on_ask(on_ask)
         fd, soon = self.use_loop(loop, on_news, self._sync_submit())
         if self.warmups:
@@ -413,6 +395,7 @@ class Server(Replica):
                     return
                 connecting.result()
                 state["live"] = True
+                self.on_connected()
                 soon()
                 if self.is_over(await ended.get(), stopping.is_set()):
                     return
@@ -429,6 +412,11 @@ def serve(deployment: Deployment, given: replica.Given, made: Optional[List[Any]
           debug: bool, stream_inputs: Tuple[int, int]) -> None:  # fmt: skip
     """Serves until it is drained. Raises Stop if that is not possible. made: the handlers; None: they are constructed
     here. stream_inputs: how many messages and bytes of one stream may wait for its handler."""
+    if deployment.serve is not None:
+        from . import serve_replica
+
+        serve_replica.serve(deployment, given, path, token, name, debug, stream_inputs)
+        return
     server = Server(deployment, given, made, path, token, name, debug, stream_inputs)
     if server.needs_loop:
         from . import event_loop

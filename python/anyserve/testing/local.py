@@ -22,7 +22,8 @@ from ..arrays import Message
 from ..code.deployments import Deployment
 from ..errors import STATUS_NAMES, DeclarationError, Error
 from ..runtime import lifecycle
-from ..runtime.worker_loop import Pool, Replica, report
+from ..runtime.pool import Pool
+from ..runtime.worker_loop import Replica, report
 from ..stop import EX_DECLARATION, Stop
 
 if TYPE_CHECKING:

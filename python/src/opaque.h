@@ -1,0 +1,222 @@
+/* opaque.h — calls of deployments (anyserve/calls.h) for Python: serving them, and opening them.
+ *
+ *   body.c       Body: a body that has come; a body that is to be sent, of Python objects
+ *   incoming.c   Incoming: a call that this replica serves
+ *   http/        requests of HTTP
+ *   out.c        Out: a call that this process has opened: its end, reading it
+ *   out_open.c   opening one: at once, or when its arguments are here
+ *   out_wait.c   waiting for an Out: threads, event loops, callbacks
+ *   caller.c     Link's methods that open calls; a driver's link
+ *
+ * What a pickle means is decided in Python, by the functions of set_body_hooks.
+ */
+#ifndef ANYSERVE_OPAQUE_H
+#define ANYSERVE_OPAQUE_H
+
+#include "native.h"
+
+extern PyTypeObject native_body_type, native_piece_type, native_incoming_type, native_out_type,
+    native_await_type;
+
+/* --- body.c --- */
+
+/* A body that has come. Its bytes are held as long as it, or a view of a buffer, lives. */
+typedef struct {
+    PyObject_VAR_HEAD void *hold; /* of as_worker_req_hold or as_worker_out_hold; or NULL */
+    struct as_str whole;          /* all of its bytes, as a part of another body has them */
+    struct as_str method, data;
+    uint8_t codec, flags;
+    uint32_t n_buffers, n_parts;
+    struct as_str slices[]; /* of the buffers, then of the parts */
+} Body;
+
+/* Consumes hold. NULL with an exception. */
+Body *native_body_new(const struct as_body *b, void *hold);
+/* The value in a body: a new reference. NULL with an exception. */
+PyObject *native_body_load(Body *b);
+/* For a body with EXCEPTION: the exception that it describes. For a call that has failed: the one
+ * that says so. Both never return NULL with anything but an exception set. */
+PyObject *native_body_exception(Body *b);
+PyObject *native_status_exception(PyObject *out, unsigned status, unsigned flags,
+                                  struct as_str text);
+PyObject *native_set_body_hooks(PyObject *module, PyObject *args);
+
+#define NATIVE_FEW_SLICES 4u
+
+/* A body of Python objects, which it keeps until it is released. */
+struct body_sent {
+    struct as_body body;
+    Py_buffer data;
+    Py_buffer *views; /* of n_views buffers */
+    uint32_t n_views;
+    size_t bytes; /* of data and buffers */
+    struct as_str *slices;
+    struct as_str few_slices[NATIVE_FEW_SLICES];
+    Py_buffer few_views[NATIVE_FEW_SLICES];
+};
+/* method: a str, or NULL. data: anything with a buffer. buffers: None, or a list of objects with
+ * buffers. parts: None, or a list of Outs that have ended with a body. -1 with an exception: there
+ * is nothing to release. */
+int native_body_read(struct body_sent *s, PyObject *method, int codec, int flags, PyObject *data,
+                     PyObject *buffers, PyObject *parts);
+void native_body_release(struct body_sent *s);
+/* From this size on the lock of the interpreter is released while a body is copied. */
+#define NATIVE_LARGE ((size_t)1 << 20)
+
+/* --- incoming.c --- */
+
+/* What all requests of an opaque model have: calls, and requests of HTTP (http/http.h). */
+#define NATIVE_SERVED_HEAD                                                                         \
+    PyObject_HEAD struct as_worker_req *q; /* NULL: it has ended */                                \
+    Link *link;                                                                                    \
+    struct model *m;                                                                               \
+    PyObject *id;                                                                                  \
+    PyObject *task;      /* of the coroutine that serves it; or NULL */                            \
+    PyObject *on_cancel; /* called once; or NULL */                                                \
+    as_ns deadline;                                                                                \
+    unsigned n_using; /* threads that use q without the lock of the interpreter */                 \
+    bool beyond, cancelled
+typedef struct {
+    NATIVE_SERVED_HEAD;
+} Served;
+
+/* o as a Served, if it is one; or NULL */
+Served *native_served_of(PyObject *o);
+/* Gives it to the handler, which returns a coroutine, or None. Consumes s, which may be NULL with
+ * an exception. -1: an exception that ends the worker. */
+int native_served_start(Link *l, struct as_worker_req *q, Served *s);
+/* Waits until no other thread uses q. Other code may run meanwhile, and may end it. */
+void native_served_settle(Served *s);
+/* Takes q, which nobody else uses from then on. NULL: it has ended. */
+struct as_worker_req *native_served_take(Served *s);
+void native_served_ended(Served *s); /* q was freed: publishes its answer */
+void native_served_fail(Served *s, unsigned status, struct as_str text);
+void native_served_cancel(Served *s); /* calls on_cancel, or cancels the task */
+PyObject *native_served_fail_method(PyObject *o, PyObject *args);
+PyObject *native_served_deadline(PyObject *o, void *unused); /* a getter */
+void native_served_fini(Served *s);                          /* drops its references */
+
+typedef struct {
+    NATIVE_SERVED_HEAD;
+    Body *body; /* NULL: loaded */
+    PyObject *method, *metadata;
+    PyObject *room_waiter;  /* a future; or NULL */
+    PyObject *input_waiter; /* likewise */
+    PyObject *state;        /* what Python keeps here; or NULL */
+    bool stream, inputs;
+} Incoming;
+
+/* Starts a request of an opaque model. -1: an exception that ends the worker. */
+int native_incoming_start(Link *l, struct as_worker_req *q);
+void native_incoming_ready(Incoming *in, unsigned what);
+
+/* --- out.c --- */
+
+enum out_state {
+    OUT_WAITS, /* for the answers of other calls, which are its arguments */
+    OUT_OPEN,  /* it was opened */
+    OUT_ENDED, /* one answer is here, or it has failed, or the stream is over */
+};
+
+typedef struct await Await;
+
+typedef struct out {
+    PyObject_HEAD struct as_worker_out *o; /* NULL: not opened, or ended */
+    Link *link;
+    enum out_state state;
+    bool stream, every, cancelled, kept, opening;
+    unsigned n_threads;      /* threads that wait for it */
+    unsigned status;         /* it has failed so, not 0; else `body` is the answer of a call */
+    unsigned flags;          /* … with AS_WORKER_OUT_… … */
+    PyObject *text;          /* … and this reason; or NULL */
+    struct out *failed;      /* it has failed because this one has: a reference; or NULL */
+    Body *body;              /* the answer */
+    PyObject *value;         /* … once it was loaded; or NULL */
+    PyObject *exception;     /* what result() raises; or NULL: not made yet, or it has not failed */
+    PyObject *id;            /* request id */
+    PyObject *callbacks;     /* a list; or NULL */
+    Await *awaits;           /* coroutines that wait for it, the last one first: references */
+    struct out *prev, *next; /* in link->outs */
+    uint32_t target;
+    uint32_t window; /* of a stream: how many messages may be here unread */
+    /* while it waits: */
+    struct open_args *args; /* what it will be opened with */
+    PyObject *dependents;   /* a list of Outs that wait for this one; or NULL */
+} Out;
+
+/* A coroutine's wait for an Out: the iterator that `await` runs. */
+struct await {
+    PyObject_HEAD Out *out;
+    PyObject *future, *loop; /* while it waits; or NULL */
+    struct await *next;      /* in out->awaits */
+    bool item;               /* for the next message of a stream */
+};
+
+/* What a call is opened with, while it waits for its arguments. */
+struct open_args {
+    PyObject *method, *data, *buffers, *parts, *model_id, *session_id;
+    PyObject *parent; /* an Incoming or a Request; or NULL */
+    double deadline;  /* time.monotonic(); 0: none */
+    int codec;
+    uint32_t target;
+    Py_ssize_t n_missing; /* parts that have not ended */
+};
+PyObject *native_link_open(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *native_out_parts(Out *x); /* of one that WAITS: a borrowed list of Outs */
+/* Reads what has come. Returns whether it has ended; for a stream, false. */
+bool native_out_pump(Out *x);
+/* Something came for it: reads it, and wakes who waits. */
+void native_out_news(Out *x);
+void native_out_cancel(Out *x);
+/* The link is closed: ends all calls that are open. */
+void native_outs_close(Link *l, const char *why); /* why: NULL: the library's last error */
+/* The result of one that has ended: a new reference, or NULL with its exception. */
+PyObject *native_out_result(Out *x);
+/* The next message of a stream: 1 *ret_value; 0 none now; -1 with an exception, StopIteration at
+ * its end. */
+int native_out_item(Out *x, PyObject **ret_value);
+
+/* Between these two files: */
+void native_out_link(Out *x);   /* into link->outs … */
+void native_out_unlink(Out *x); /* … and out of it */
+void native_out_free_args(Out *x);
+void native_out_set_status(Out *x, unsigned status, unsigned flags, struct as_str text);
+bool native_out_has_failed(const Out *x); /* of one that has ended */
+/* x has ended, and those that depend on it: without Python code in between, so that everyone sees
+ * all of them ended. Then wakes whoever waits for them. */
+void native_out_settle(Out *x);
+/* Opens one whose arguments are here. Runs no Python code. If it gets a status, the caller must
+ * settle it. */
+void native_out_open_now(Out *x);
+
+/* --- out_wait.c --- */
+
+/* It has ended, or has a message: runs callbacks and wakes coroutines. */
+void native_out_wake(Out *x);
+void native_out_keep(Out *x); /* something waits: it lives on until it ends */
+PyObject *native_out_await(PyObject *o);
+PyObject *native_out_anext(PyObject *o, PyObject *unused);
+PyObject *native_out_result_method(PyObject *o, PyObject *const *args, Py_ssize_t n);
+PyObject *native_out_next_method(PyObject *o, PyObject *timeout);
+PyObject *native_out_add_done_callback(PyObject *o, PyObject *fn);
+int native_out_wait_init(void);
+/* A future of the running loop, for a coroutine that yields it: a new reference, and one to the
+ * loop. NULL: an exception. */
+PyObject *native_future_new(PyObject **ret_loop);
+/* Wakes the coroutine that waits for it. Consumes both. */
+void native_future_wake(Link *l, PyObject *future, PyObject *loop);
+
+/* --- caller.c --- */
+
+/* A call was opened, answered or cancelled: outside a turn, it is sent soon. */
+void native_link_send(Link *l, bool answered);
+/* Reads the news of calls that were opened. */
+void native_link_news(Link *l);
+bool native_link_is_here(const Link *l); /* the thread of its event loop */
+PyObject *native_link_target(PyObject *self, PyObject *args);
+PyObject *native_link_report(PyObject *self, PyObject *args);
+PyObject *native_link_driver(PyObject *type, PyObject *args);
+PyObject *native_link_run_calls(PyObject *self, PyObject *unused);
+PyObject *native_link_stop_calls(PyObject *self, PyObject *unused);
+
+#endif
