@@ -1,0 +1,1 @@
+"""HTTP in a replica: ASGI applications and handlers of requests."""
