@@ -1,7 +1,7 @@
 """Types of the C extension."""
 
 from contextvars import ContextVar
-from typing import Any, Callable, Dict, List, Literal, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Coroutine, Dict, Generator, List, Literal, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -51,6 +51,87 @@ class OutputError(Exception):
     """A handler returned something that is no answer."""
 
 class Call: ...
+
+class Body:
+    """A body of a call, or of an answer, that has come. Views of the link's bytes, which are read-only."""
+
+    data: memoryview
+    buffers: List[memoryview]
+    parts: List[memoryview]
+    whole: memoryview
+    method: str
+    codec: int
+    flags: int
+
+    def load(self) -> Any: ...
+
+class Incoming:
+    """A call that this replica serves."""
+
+    method: str
+    id: str
+    metadata: Optional[Dict[str, str]]
+    stream: bool
+    inputs: bool
+    beyond: bool
+    deadline: Optional[float]
+    cancelled: bool
+    ended: bool
+    body: Optional[Body]
+    room_waiter: Any
+    input_waiter: Any
+    on_cancel: Any
+    state: Any
+
+    def load(self) -> Any: ...
+    def answer(self, codec: int, flags: int, data: Any, buffers: Any, /) -> None: ...
+    def part(self, codec: int, flags: int, data: Any, buffers: Any, /) -> bool: ...
+    def finish(self) -> None: ...
+    def fail(self, status: int, text: str, /) -> None: ...
+    def room(self) -> bool: ...
+    def await_room(self) -> None: ...
+    def next_input(self) -> Any:
+        """Bytes; None: there is no further one; Ellipsis: none now."""
+
+class Http:
+    """A request of HTTP, as ASGI has it."""
+
+    scope: Dict[str, Any]
+    id: str
+    model_id: str
+    session_id: str
+    beyond: bool
+    deadline: Optional[float]
+    status: int
+    started: bool
+    complete: bool
+    cancelled: bool
+    disconnected: bool
+    ended: bool
+    on_cancel: Any
+
+    def receive(self) -> Coroutine[Any, Any, Dict[str, Any]]: ...
+    def send(self, message: Any, /) -> Coroutine[Any, Any, None]: ...
+    def respond(self, status: int, headers: Sequence[Tuple[bytes, bytes]], body: bytes, /) -> Coroutine[Any, Any, None]: ...
+    def drop(self) -> None: ...
+    def fail(self, status: int, text: str, /) -> None: ...
+
+class Out:
+    """A call that this process has opened."""
+
+    request_id: str
+    cancelled: bool
+    stream: bool
+    target: Tuple[str, str]
+
+    def __await__(self) -> Generator[Any, None, Any]: ...
+    def done(self) -> bool: ...
+    def result(self, timeout: Optional[float] = None, /) -> Any: ...
+    def exception(self) -> Optional[BaseException]: ...
+    def next(self, timeout: Optional[float], /) -> Any: ...
+    async def anext(self) -> Any: ...
+    def cancel(self) -> None: ...
+    def add_done_callback(self, fn: Callable[[Any], object], /) -> None: ...
 
 class Stream:
     room_waiter: Any
@@ -110,14 +191,26 @@ class Link:
     def reply(self, ask: object, status: int, text: str, /) -> None: ...
     def set_options(self, health_period: int, health_timeout: int, execution_timeout: int, request_timeout: int,
                     health_failures: int, dump_signal: int, slots: int, idempotent: int, max_queued: int,
-                    /) -> None: ...  # fmt: skip
+                    queued_per_caller: bool, /) -> None: ...  # fmt: skip
     def trace(self, request_id: Optional[ContextVar[str]], /) -> None: ...
     def local(self, part: Optional[Callable[[Dict[str, np.ndarray], Dict[str, Any], Dict[str, Dict[str, Any]]], Any]],
               took: Optional[Callable[[], Any]], done: Callable[[int, str], Any], /) -> Local: ...  # fmt: skip
+    def set_services(self, methods: List[Tuple[str, bool, bool]], descriptors: bytes, /) -> None: ...
     def set_traffic(self, canary: int, mirror: int, fallback: Optional[str], /) -> None: ...
+    def target(self, application: str, deployment: str, /) -> int: ...
+    def open(self, target: int, method: Optional[str], codec: int, data: Any, buffers: Optional[Sequence[Any]],
+             parts: Optional[List[Any]], parent: Any, deadline: Optional[float], window: int, id: str, model_id: str,
+             session_id: str, every: bool, /) -> Out: ...  # fmt: skip
+    def report(self, kind: int, text: str, /) -> None: ...
+    @classmethod
+    def driver(cls, path: Optional[str], token: Optional[str], runtime_dir: Optional[str], port: int, peer: str, /) -> Link: ...
+    def run_calls(self) -> Optional[str]: ...
+    def stop_calls(self) -> None: ...
     def drain(self) -> None: ...
     def forked(self) -> None: ...
     def registrations(self) -> List[bytes]: ...
-    def close(self) -> None: ...
+    def close(self, why: Optional[str] = None, /) -> None: ...
 
 def set_response_type(type: type, /) -> None: ...
+def set_body_hooks(load: Callable[[Any], Any], exception: Callable[[Any], BaseException],
+                   status: Callable[[Any, int, int, str], BaseException], /) -> None: ...  # fmt: skip

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["batch"]
 
+
 def _check_size(value: Any, what: str) -> int:
     return check_int(value, what, 1, MAX_BATCH, ValueError)
 
@@ -27,40 +28,50 @@ def _check_wait(value: Any) -> Any:
     return value
 
 
-class _Options:
+class Options:
+    """Changed by the setters of a decorated function."""
+
     def __init__(self, size: int, wait: float, concurrent: int) -> None:
         self.size = _check_size(size, "max_batch_size")
         self.wait = _check_wait(wait)
         self.concurrent = _check_size(concurrent, "max_concurrent_batches")
 
 
-class _Call:
+class Call:
     """One caller: its arguments, and the future of its result."""
 
     __slots__ = ("arguments", "future", "since")
 
-    def __init__(self, arguments: Dict[str, Any], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, arguments: Dict[Any, Any], loop: asyncio.AbstractEventLoop) -> None:
         self.arguments = arguments
         self.future: "asyncio.Future[Any]" = loop.create_future()
         self.since = loop.time()
 
 
-class _Queue:
+class Queue:
     """The waiting calls for one key of one object."""
 
-    def __init__(self, run: Callable[..., Any], options: _Options, on_idle: Callable[[], object]) -> None:
+    def __init__(self, run: Callable[..., Any], options: Options, on_idle: Callable[[], object]) -> None:
         import asyncio
 
         self.run, self.options, self.on_idle = run, options, on_idle
         self.loop = asyncio.get_running_loop()
-        self.calls: Deque[_Call] = collections.deque()
+        self.calls: Deque[Call] = collections.deque()
         self.running: Set["asyncio.Task[None]"] = set()
         self.timer: Optional[asyncio.Handle] = None
 
-    def add(self, call: _Call) -> None:
+    def add(self, call: Call) -> None:
         self.calls.append(call)
-        if self.timer is None or len(self.calls) >= self.options.size:
+        if self.timer is None or self.may_be_full():
             self.schedule_check(0)
+
+    def may_be_full(self) -> bool:
+        """False: the calls that wait are not enough for a whole batch."""
+        return len(self.calls) >= self.options.size
+
+    def next_batch(self) -> Tuple[int, bool]:
+        """How many of the calls that wait fit into the next batch, and whether that batch is full."""
+        return min(len(self.calls), self.options.size), len(self.calls) >= self.options.size
 
     def schedule_check(self, after: float) -> None:
         if self.timer is not None:
@@ -74,10 +85,11 @@ class _Queue:
         self.calls = collections.deque(c for c in self.calls if not c.future.done())
         while self.calls and len(self.running) < self.options.concurrent:
             left = self.calls[0].since + self.options.wait - self.loop.time()
-            if len(self.calls) < self.options.size and left > 0:
+            count, is_full = self.next_batch()
+            if not is_full and left > 0:
                 self.schedule_check(left)
                 return
-            batch_calls = [self.calls.popleft() for _ in range(min(len(self.calls), self.options.size))]
+            batch_calls = [self.calls.popleft() for _ in range(count)]
             task = self.loop.create_task(self.run_batch(batch_calls))
             self.running.add(task)
             task.add_done_callback(self.on_ended)
@@ -88,7 +100,7 @@ class _Queue:
         self.running.discard(task)
         self.schedule_check(0)
 
-    async def run_batch(self, calls: List[_Call]) -> None:
+    async def run_batch(self, calls: List[Call]) -> None:
         import asyncio
 
         try:
@@ -110,7 +122,7 @@ class _Queue:
             self.set_outcome(call, result)
 
     @staticmethod
-    def set_outcome(call: _Call, result: Any) -> None:
+    def set_outcome(call: Call, result: Any) -> None:
         import asyncio
 
         if call.future.done():
@@ -123,7 +135,7 @@ class _Queue:
             call.future.set_result(result)
 
 
-_Queues = Dict[Any, _Queue]
+_Queues = Dict[Any, Queue]
 
 
 def batch(
@@ -149,7 +161,7 @@ def batch(
 
     The decorated function has the methods ``set_max_batch_size`` and ``set_batch_wait_timeout_s``.
     """
-    options = _Options(max_batch_size, batch_wait_timeout_s, max_concurrent_batches)
+    options = Options(max_batch_size, batch_wait_timeout_s, max_concurrent_batches)
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
         import asyncio
@@ -176,8 +188,8 @@ def batch(
             queue = queues.get(kind)
             if queue is None or queue.loop is not asyncio.get_running_loop():
                 run = functools.partial(fn, *owner)
-                queue = queues[kind] = _Queue(run, options, lambda: queues.pop(kind, None))
-            call = _Call(arguments, queue.loop)
+                queue = queues[kind] = Queue(run, options, lambda: queues.pop(kind, None))
+            call = Call(arguments, queue.loop)
             queue.add(call)
             return await call.future
 

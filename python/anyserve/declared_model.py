@@ -37,6 +37,8 @@ class Model(NamedTuple):
     decoupled: bool  # it gives any number of responses to a request
     stream: Optional[str]  # the parameter that takes a stream of requests
     batching: Optional[Batching] = None
+    opaque: bool = False  # called by handles only: no tensors, any number of methods
+    http: bool = False  # with opaque: it also answers requests of HTTP
 
 
 def check_name(name: Any) -> str:

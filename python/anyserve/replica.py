@@ -10,9 +10,9 @@ import contextvars
 import dataclasses
 import json
 import os
-from typing import Any, Callable, Dict, MutableMapping, NamedTuple, Optional
+from typing import Any, Callable, Dict, MutableMapping, NamedTuple, Optional, Tuple
 
-__all__ = ["ReplicaContext", "get_replica_context"]
+__all__ = ["DeploymentID", "ReplicaContext", "ReplicaID", "ReplicaRank", "get_replica_context"]
 
 VARIABLE = "ANYSERVE_CONTEXT"
 FILE_VARIABLE = "ANYSERVE_CONTEXT_FILE"  # names a file that has it, if it is long
@@ -21,6 +21,56 @@ _TEXTS = ("replica", "deployment", "application", "version")
 _NUMBERS = ("rank", "world_size", "local_rank", "node_rank")
 WARMUP = "warmup_requests"  # an option that cannot change while a replica runs
 CHANGING = _NUMBERS + ("user_config", "options")  # keys that may change while a replica runs
+
+
+class ReplicaRank(int):
+    """The rank of a replica: a number that also has the ranks of its machine, under Ray Serve's names."""
+
+    node_rank: int
+    local_rank: int
+
+    def __new__(cls, rank: int = 0, node_rank: int = 0, local_rank: int = 0) -> "ReplicaRank":
+        self = int.__new__(cls, rank)
+        self.node_rank, self.local_rank = int(node_rank), int(local_rank)
+        return self
+
+    @property
+    def rank(self) -> int:
+        """The same number, as a plain int."""
+        return int(self)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return ReplicaRank, (int(self), self.node_rank, self.local_rank)
+
+
+class DeploymentID(NamedTuple):
+    """A deployment of an application."""
+
+    name: str
+    app_name: str = "default"
+
+    def __str__(self) -> str:
+        return "Deployment(name=%r, app=%r)" % (self.name, self.app_name)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class ReplicaID(NamedTuple):
+    """A replica of a deployment."""
+
+    unique_id: str
+    deployment_id: DeploymentID
+
+    def to_full_id_str(self) -> str:
+        """The name of the actor that the replica is in Ray."""
+        return "SERVE_REPLICA::%s#%s#%s" % (self.deployment_id.app_name, self.deployment_id.name, self.unique_id)
+
+    def __str__(self) -> str:
+        return "Replica(id=%r, deployment=%r, app=%r)" % (self.unique_id, self.deployment_id.name, self.deployment_id.app_name)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,12 +82,18 @@ class ReplicaContext:
     replica: str = "replica-0"  # "<deployment>-<number>"
     deployment: str = "default"
     application: str = "default"
-    rank: int = 0
+    rank: ReplicaRank = ReplicaRank()
     world_size: int = 1  # how many replicas the deployment should have
     local_rank: int = 0  # on this machine
     node_rank: int = 0  # of this machine
     version: str = ""  # of the deployment
     describing: bool = False  # no replica: the process only describes what the code declares
+    # of `anyserve.serve`: the function, or the object of the class; None while that is constructed
+    servable_object: Any = dataclasses.field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # `replace` and the server give plain numbers
+        object.__setattr__(self, "rank", ReplicaRank(self.rank, self.node_rank, self.local_rank))
 
     # the names in Ray Serve
     @property
@@ -47,6 +103,10 @@ class ReplicaContext:
     @property
     def app_name(self) -> str:
         return self.application
+
+    @property
+    def replica_id(self) -> ReplicaID:
+        return ReplicaID(self.replica, DeploymentID(self.deployment, self.application))
 
 
 class Given(NamedTuple):

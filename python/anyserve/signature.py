@@ -315,6 +315,25 @@ def _tensor_of(hint: Any) -> Optional[Tensor]:
     return None
 
 
+def _is_array(hint: Any) -> bool:
+    """Whether it is np.ndarray, or that with a dtype; numpy need not be loaded."""
+    origin = typing.get_origin(hint)
+    if origin is typing.Annotated:
+        return _is_array(typing.get_args(hint)[0])
+    kind = origin or hint
+    return getattr(kind, "__module__", None) == "numpy" and getattr(kind, "__name__", None) == "ndarray"
+
+
+def takes_arrays(handler: Any) -> bool:
+    """Whether all of its parameters, at least one, are annotated with np.ndarray and can be filled in by name."""
+    try:
+        params, _, var_keyword = _params(handler)
+        hints = _hints(handler)
+    except DeclarationError:
+        return False
+    return bool(params) and not var_keyword and all(_is_array(hints.get(p.name)) for p in params)
+
+
 def _mark_request(handler: Any, params: List[Param], hints: Dict[str, Any], batched: bool) -> List[Param]:
     """Marks the parameter that gets the request, if there is one."""
     function, _ = _function_of(handler)

@@ -27,8 +27,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from . import replica
 from .code.copied import use_copy
 from .code.deployments import Deployment, describe, files_beside
+from .code import serve_target
 from .code.target import load
-from .runtime import spare
+from .runtime import breakpoints, spare
 from .stop import EX_INTERPRETER, EX_NOTFOUND, EX_RAISED, EX_USAGE, Parser, Stop, stop
 
 MIN_PYTHON = (3, 11)
@@ -71,6 +72,7 @@ def _number(most: int) -> Callable[[str], int]:
 def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
     p = Parser("python -m anyserve.worker", __doc__)
     p.add_argument("--deployment", help="which of the target's deployments to serve")
+    p.add_argument("--application", default="default", help="the application that the target is")
     p.add_argument("--describe", nargs="?", const="json", choices=["json", "lines"],
                    help="print what the target declares; lines: a deployment per line, its name,"
                    " its options if any, and its model:version, separated by tabs; then lines that begin with @")  # fmt: skip
@@ -116,24 +118,27 @@ def as_lines(what: Dict[str, Any], files: List[str], call: Optional[str]) -> str
         options = [json.dumps(d["options"])] if d["options"] else []
         models = ["%s:%s" % (m["name"], m["version"]) for m in d["models"]]
         lines.append("\t".join([d["name"]] + options + models))
+    args = os.environ.get(serve_target.ARGS)
+    lines += ["@args\t" + args] if args else []
     lines += ["@call\t" + call] if call is not None else []
     lines += ["\t".join(["@files", *files])] if files else []
     return "\n".join(lines)
 
 
-def print_description(target: str, form: str) -> None:
+def print_description(target: str, application: str, form: str) -> None:
     """Prints what the target declares. Only the description goes to stdout; what user code prints goes to stderr."""
     sys.stdout.flush()
     out = os.dup(1)
     os.dup2(2, 1)
     replica.enter(replica.ReplicaContext(describing=True))
-    deployments = load(target)
+    deployments = load(target, None, application)
     what = describe(deployments)
     if form == "lines":
         from .example import command_for
 
-        models = [m for d in deployments for m in d.models]
-        text = as_lines(what, files_beside(deployments[0].module), command_for(models))
+        models = [m for d in deployments for m in d.models if not m.opaque]
+        call = command_for(models) if models else ""  # handles call deployments without tensors
+        text = as_lines(what, files_beside(deployments[0].module), call)
         room = MAX_DESCRIPTION - len(text.encode("utf-8", "surrogateescape")) - 1
         text = "\n".join([text, *registration_lines(deployments, room)])
     else:
@@ -180,7 +185,7 @@ def prepare(args: argparse.Namespace) -> Tuple[Deployment, replica.Given, Option
         replica.set_waiter(waiting.wait)
     else:
         enter()
-    deployment, handlers = choose(load(args.target), args.deployment), None
+    deployment, handlers = choose(load(args.target, args.deployment, args.application), args.deployment), None
     if waiting:
         from .runtime.worker_loop import make_handlers
 
@@ -200,13 +205,18 @@ def main(argv: Optional[List[str]] = None) -> int:
         faulthandler.enable()  # a crash prints its stack, from which the server takes the reason
     try:
         check_interpreter()
+        breakpoints.prepare()
+        if os.environ.get("AS_RAY"):
+            from .serve import as_ray
+
+            as_ray.install()
         if args.working_dir is not None:
             use_copy(args.working_dir, args.code_from, args.source, args.target)
         if args.describe:
             from .runtime import describe_guard
 
             describe_guard.guard()
-            print_description(args.target, args.describe)
+            print_description(args.target, args.application, args.describe)
             describe_guard.leave(0)
         link = os.environ.get("ANYSERVE_LINK")
         if not link:
@@ -215,6 +225,10 @@ def main(argv: Optional[List[str]] = None) -> int:
             # Until it serves, SIGINT ends it at once, like SIGTERM: no handler sees a KeyboardInterrupt from a signal.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         deployment, given, handlers, identity = prepare(args)
+        if os.environ.get("AS_RAY_ACTOR"):
+            from .serve.as_ray._host import begin
+
+            begin()
         os.environ.pop("ANYSERVE_TOKEN", None)
         from .runtime.worker_loop import serve
 
