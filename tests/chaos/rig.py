@@ -120,6 +120,8 @@ def quantile(ordered, q):
 class Killer:
     """Kills a random worker at random moments, `rate` times a second on average, `count` times in all."""
 
+    SIGNAL = signal.SIGKILL
+
     def __init__(self, server, rate, count, seed):
         self.kills, self._server, self._rate, self._count = [], server, rate, count
         self._random = random.Random(seed)
@@ -137,7 +139,7 @@ class Killer:
                 time.sleep(0.001)
             pid = self._random.choice(pids)
             try:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, self.SIGNAL)
             except ProcessLookupError:
                 continue
             self.kills.append((time.monotonic(), pid))

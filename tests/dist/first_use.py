@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What somebody does first with an installed AnyServe: the version, a server, a request by HTTP and one by gRPC.
+"""What somebody does first with an installed AnyServe: the version, a server, a request by HTTP and one by gRPC, and a
+program with deployments of its own.
 
     first_use.py COMMAND…      COMMAND is how `anyserve` is called here
 
@@ -10,6 +11,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +19,7 @@ import urllib.request
 from pathlib import Path
 
 APP = Path(__file__).resolve().parent / "app.py"
+PROGRAM = APP.with_name("greet.py")
 SECONDS = 120  # "does not hang"
 
 
@@ -47,10 +50,24 @@ def ask(command, address):
     assert re.search(r"\b6\b.*\b8\b", said, re.S), said
 
 
+def run_program(folder):
+    """It brings its server along, and cloudpickle its code."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    environ = {**os.environ, "ANYSERVE_PORT": str(port), "ANYSERVE_RUNTIME_DIR": folder + "/run",
+               "ANYSERVE_STATE_DIR": folder + "/state"}  # fmt: skip
+    done = subprocess.run([sys.executable, str(PROGRAM)], capture_output=True, text=True, timeout=SECONDS, check=False,
+                          env=environ, cwd=folder)  # fmt: skip
+    if done.stdout != "['Hello world', 'Hello world']\n":
+        sys.exit(f"{PROGRAM.name}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+
+
 def main():
     command = sys.argv[1:]
     print(call(command, "--version").strip())
     with tempfile.TemporaryDirectory() as folder:
+        run_program(folder)
         runtime = ["--runtime-dir", folder]
         server = subprocess.Popen([*command, "run", str(APP), "--port", "0", "--status-port", "0", *runtime],
                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip

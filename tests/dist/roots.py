@@ -4,8 +4,8 @@
     tests/dist/roots.py [--dist dist] [--suite bookworm]…
 
 Each machine is a root made by mmdebstrap with Python and nothing else: no compiler, no -dev package, none of the
-libraries that AnyServe is built with. pip installs the wheel there without a network. Roots and numpy's wheels are kept
-in build/roots. Needs root, for chroot.
+libraries that AnyServe is built with. pip installs the wheel there without a network. Roots and the wheels of
+numpy and cloudpickle are kept in build/roots. Needs root, for chroot.
 """
 
 import argparse
@@ -59,13 +59,13 @@ def within(root, script):
     return run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", mounts + ' && exec "$@"', "sh", *inside])
 
 
-def numpy_for(version, requirement):
-    """A folder with numpy's wheel for that Python."""
-    folder = CACHE / f"numpy-{version}"
+def needs_for(version, requirement):
+    """A folder with what the wheel needs for that Python: numpy, and cloudpickle in the oldest version that it says it takes."""
+    folder = CACHE / f"needs-{version}"
     if not any(folder.glob("*.whl")):
         platforms = [word for p in NUMPY_PLATFORMS for word in ("--platform", p)]
         run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--python-version", version,
-             *platforms, "--dest", folder, requirement])  # fmt: skip
+             *platforms, "--dest", folder, requirement, "cloudpickle==3.0.*"])  # fmt: skip
     return folder
 
 
@@ -80,8 +80,8 @@ def try_suite(suite, dist, folder):
     if len(wheels) != 1:
         sys.exit(f"roots: {suite} has Python {version}, and {dist} holds {len(wheels)} wheels for it: run `make wheel`")
     srv = root / "srv"
-    shutil.copytree(numpy_for(version, SUITES[suite]), srv / "wheels")
-    for path, name in (wheels[0], "wheels"), (HERE / "first_use.py", "."), (HERE / "app.py", "."):
+    shutil.copytree(needs_for(version, SUITES[suite]), srv / "wheels")
+    for path, name in (wheels[0], "wheels"), (HERE / "first_use.py", "."), (HERE / "app.py", "."), (HERE / "greet.py", "."):
         shutil.copy(path, srv / name)
     within(root, INSTALL)
     os.chown(srv, USER, USER)

@@ -23,8 +23,8 @@ OTHERS = sorted(p for p in (ROOT / "docs/guide").glob("*.md") if p.name not in (
 
 
 def environment(folder):
-    """A new virtual environment. It also sees what is installed beside pytest, after its own: pip, and numpy, so that pip
-    needs no network."""
+    """A new virtual environment. It also sees what is installed beside pytest, after its own: pip, numpy and cloudpickle,
+    so that pip needs no network."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     (site,) = folder.glob("lib/python3*/site-packages")
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")

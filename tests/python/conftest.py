@@ -19,12 +19,12 @@ def pytest_configure():
 def _factory(tmp_path_factory):
     started = []
 
-    def start(source=None, *args, name="app.py", greet=True, **kwargs):
+    def start(source=None, *args, name="app.py", greet=True, kind=Worker, **kwargs):
         """A worker for this source."""
         folder = tmp_path_factory.mktemp("app")
         if source is not None:
             (folder / name).write_text(textwrap.dedent(source))
-        worker = Worker(*(args or (name,)), cwd=folder, **kwargs)
+        worker = kind(*(args or (name,)), cwd=folder, **kwargs)
         worker.app_folder = folder
         started.append(worker)
         _alive.append(worker)

@@ -223,6 +223,11 @@ def read_traffic(payload):
 class Worker:
     """A worker process and the dispatcher's end of its link."""
 
+    capabilities = 7
+
+    def after_hello(self):
+        """What a dispatcher sends directly after its HELLO."""
+
     def __init__(self, *args, python=(sys.executable,), cwd=None, env=None):
         self.folder = tempfile.TemporaryDirectory(prefix="as-py-", dir="/tmp")
         self.path = os.path.join(self.folder.name, "link")
@@ -307,8 +312,9 @@ class Worker:
             texts.append(hello[at : at + n].decode())
             at += n
         self.token, self.replica, self.deployment, self.peer = texts
-        self.send(frame(HELLO, struct.pack("<IHHQQQI4HI", 0x4B4C5341, 1, 1, 7, 1, 1 << 30, 1, 0, 0,
+        self.send(frame(HELLO, struct.pack("<IHHQQQI4HI", 0x4B4C5341, 1, 1, self.capabilities, 1, 1 << 30, 1, 0, 0,
                                            0, 0, 0)))  # fmt: skip
+        self.after_hello()
         while True:
             kind, _, _, payload = self.receive()
             if kind == CREDIT:
@@ -323,7 +329,7 @@ class Worker:
                 continue
             assert kind == REGISTER
             m = Model(payload)
-            self.models[m.name, m.version] = m
+            self.models[m.name, "calls" if m.flags & 32 else m.version] = m
             text = b"not here" if refuse else b""
             self.send(frame(REGISTERED, struct.pack("<IIII", m.number, m.number, refuse, len(text)) + text))
             if refuse:

@@ -280,9 +280,10 @@ def test_runtime_files(server):
     assert os.stat(server.runtime).st_mode & 0o777 == 0o700
     folder = server.folder_of_port()
     assert os.stat(folder).st_mode & 0o777 == 0o700
-    assert sorted(os.listdir(folder)) == ["control.sock", "join-token", "link.sock", "lock", "logs", "management.sock", "status.sock",
+    assert sorted(os.listdir(folder)) == ["control.sock", "driver-token", "join-token", "link.sock", "lock", "logs", "management.sock", "status.sock",
                                           "workers"]
-    assert os.stat(os.path.join(folder, "join-token")).st_mode & 0o777 == 0o600
+    for token in ("join-token", "driver-token"):
+        assert os.stat(os.path.join(folder, token)).st_mode & 0o777 == 0o600
     assert os.stat(os.path.join(folder, "workers")).st_mode & 0o777 == 0o700
     assert re.fullmatch("[0-9a-f]{64}", server.join_token())
 

@@ -78,9 +78,10 @@ def test_logs_of_one(server):
     assert logs("dispatcher") == logs("--replica", "dispatcher") != ""
     assert logs("main-1") == logs("--replica", "main-1")
     of_main = logs("main")
-    assert "[main-0] " in of_main and "[main-1] " in of_main and "[side-0]" not in of_main
+    assert "[shop#main-0] " in of_main and "[shop#main-1] " in of_main and "side-0]" not in of_main
     assert logs("shop/main") == of_main == logs("--replica", "main")
-    assert "[dispatcher] " in logs() and "[main-0] " in logs()
+    assert logs("shop/main-1") == logs("shop#main-1") == logs("main-1") and "shop#" not in logs("main-1")
+    assert "[dispatcher] " in logs() and "[shop#main-0] " in logs()
     said = run("logs", "man", *at(server), code=66).stderr
     assert "no output of 'man' is kept" in said and "main-0" in said
     assert "too many arguments" in run("logs", "main", "side", *at(server), code=2).stderr
@@ -88,11 +89,11 @@ def test_logs_of_one(server):
 
 def test_logs_of_one_followed(server):
     with Watch("logs", "main", "-f", *at(server)) as watch:
-        watch.log.wait(r"^\[main-0\] module is imported")
+        watch.log.wait(r"^\[shop#main-0\] module is imported")
         before = len(watch.log.lines)
         run("restart", "main", *at(server), code=0)
-        watch.log.wait(r"^\[main-\d\] module is imported", before)
-        assert not watch.log.find(r"^\[(side|dispatcher)")
+        watch.log.wait(r"^\[shop#main-\d\] module is imported", before)
+        assert not watch.log.find(r"^\[(\w+#side|dispatcher)")
         watch.end(0)
     server.forget_fds()
 

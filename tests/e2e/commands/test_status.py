@@ -37,7 +37,7 @@ def numbers(server, name):
     if found != tuple(int(line[k]) for k in ("WANTED", "READY", "CONNECTED")):
         return None  # it moves
     samples = prometheus.parse(server.metrics())
-    label = frozenset({("deployment", name)})
+    label = frozenset({("application", "default"), ("deployment", name)})
     metrics = tuple(samples[f"anyserve_replicas{k}", label] for k in ("_wanted", "_ready", ""))
     return found if metrics == found else None
 

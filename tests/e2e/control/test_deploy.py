@@ -150,7 +150,7 @@ def test_versions_with_other_models(start):
     answers = [outcome for outcome, _ in outcomes["new"]]
     assert answers == sorted(answers, reverse=True)  # unknown, then served: never anything else again
     assert server.workers()
-    server.log.wait("event=model_gone deployment=main model=old version=1")
+    server.log.wait("event=model_gone deployment=shop#main model=old version=1")
     assert not server.log.find("event=worker_exit")
 
 
@@ -483,7 +483,7 @@ def test_one_server_per_state_also_without_a_controller(start, tmp_path):
 
 
 def test_a_failed_update_is_kept_whatever_its_names_are(start, tmp_path):
-    name = "n" * 128
+    name, application = "n" * 128, "a" * 127
     (tmp_path / "long_names.py").write_text(f"""
 import os
 import anyserve
@@ -497,13 +497,16 @@ def m(x):
 """)
 
     def long(**env):
-        return {"applications": [{"name": name, "import_path": "long_names:app", "working_dir": str(tmp_path),
+        return {"applications": [{"name": application, "import_path": "long_names:app", "working_dir": str(tmp_path),
                                   "deployments": [{"name": name, "env": env}]}]}
     server = start(long(), "--update-failures", "1")
     put(server, long(BREAK="1"))
-    wait.until(lambda: deployment(server, name, name)["status"] == "DEPLOY_FAILED", server.log.text)
+    wait.until(lambda: deployment(server, name, application)["status"] == "DEPLOY_FAILED", server.log.text)
     (cause, *_) = causes(server)
-    assert cause.startswith(f"update of {name}/{name} failed, back to generation 1: ") and "xxx" in cause
+    assert cause.startswith(f"update of {application}/{name} failed, back to generation 1: ") and "xxx" in cause
+    status, said = api(server, "PUT", APPLICATIONS, json.dumps({"applications": [
+        {"name": "a" * 128, "import_path": "long_names:app", "working_dir": str(tmp_path)}]}))
+    assert status == 400 and "1 to 127 bytes" in said["error"]
 
 
 def test_detached(tmp_path):

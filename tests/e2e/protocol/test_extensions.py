@@ -168,7 +168,7 @@ def rows(x):
         (batch,) = row.batch_stats
         assert (batch.batch_size, batch.compute_infer.count) == (6, 1)
         lines = server.metrics().splitlines()
-        of = '{model="rows",version="1",deployment="rows"'
+        of = '{model="rows",version="1",application="default",deployment="rows"'
         assert f"anyserve_model_batch_size_sum{of}}} 6" in lines
         assert f'anyserve_model_batch_size_bucket{of},le="4"}} 0' in lines
         assert f'anyserve_model_batch_size_bucket{of},le="8"}} 1' in lines

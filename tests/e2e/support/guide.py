@@ -1,6 +1,7 @@
 """The code blocks of a page, and what to do with them. The words behind ``` say that:
 
-    python NAME, yaml NAME, c NAME    the block is the file NAME, for those that follow
+    python NAME, yaml NAME, c NAME,
+    proto NAME                        the block is the file NAME, for those that follow
     sh                                a reader pastes it; every command in it succeeds
     sh background                     the same, and its last command is a server: it is ready before the next block
     console                           lines that begin with `$ ` are commands, the others what they print
@@ -25,7 +26,7 @@ from . import paths, wait
 from .server import Log
 
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
-FILES = {"python": ".py", "yaml": ".yaml", "c": ".c"}
+FILES = {"python": ".py", "yaml": ".yaml", "c": ".c", "proto": ".proto"}
 
 
 class Block(NamedTuple):

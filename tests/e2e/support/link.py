@@ -15,7 +15,8 @@ from . import oip, wait
 HELLO, REGISTER, REGISTERED, UNREGISTER, OPEN, DATA, END, ERROR, STARTED, RECALL, RETURNED, BATCH, CANCEL, CREDIT, \
     CONTROL, ATTACH, DETACH, PING, PONG, DRAIN, GOODBYE = range(1, 22)
 F_END, F_MSG, F_OPTIONAL = 0x01, 0x02, 0x80
-CAP_RECALL, CAP_CANCEL, CAP_PAGE = 1, 2, 4
+CAP_RECALL, CAP_CANCEL, CAP_PAGE, CAP_CALLS, CAP_DRIVER = 1, 2, 4, 32, 64
+TARGET = 25
 ERROR_RETRY, ERROR_STARTED = 1, 2
 INLINE, FRAME_MAX = 65536, 1 << 20
 MAGIC, PAGE_MAGIC, PAGE_SIZE = 0x4B4C5341, 0x47505341, 4096
@@ -105,10 +106,10 @@ def signature_entry(name, datatype, shape, labels=()):
 
 
 def register(name, version="1", model=0, max_ongoing=1, budget=1, max_queued=0, idempotent=False, inputs=None,
-             outputs=None, platform="by hand", decoupled=False, streams_inputs=False):
+             outputs=None, platform="by hand", decoupled=False, streams_inputs=False, opaque=False):
     """inputs, outputs: rows of name, datatype, shape, and labels (bytes) if any; None: not declared."""
     texts = [t.encode() if isinstance(t, str) else t for t in (name, version, platform)]
-    flags = idempotent * 1 | (inputs is not None) * 2 | (outputs is not None) * 4 | decoupled * 8 | streams_inputs * 16
+    flags = idempotent * 1 | (inputs is not None) * 2 | (outputs is not None) * 4 | decoupled * 8 | streams_inputs * 16 | opaque * 32
     entries = [signature_entry(*row) for row in (*(inputs or ()), *(outputs or ()))]
     return frame(REGISTER, struct.pack("<IHHHHIIIqII", model, *map(len, texts), flags, max_ongoing, budget, 0,
                                        max_queued, len(inputs or ()), len(outputs or ()))
@@ -125,6 +126,29 @@ def end(stream, service=0):
 
 def ids(type, streams):
     return frame(type, struct.pack(f"<{len(streams)}Q", *streams))
+
+
+# --- calls ---
+
+def target(number, application, deployment):
+    texts = application.encode(), deployment.encode()
+    return frame(TARGET, struct.pack("<IHH", number, *map(len, texts)) + b"".join(texts))
+
+
+def pickled(data, method=""):
+    """A payload body without buffers and parts."""
+    return struct.pack("<BBHIQII", 1, 0, len(method), 0, len(data), 0, 0) + pad(method.encode(), 8) + data
+
+
+def open_call(stream, body, target=0, parent=0, flags=0, body_len=None, end=True):
+    """OPEN of a call. A body of more than INLINE bytes follows in DATA frames; body_len: only announced, so far."""
+    n = len(body) if body_len is None else body_len
+    head = struct.pack("<BBHIQQQIIII", 3, 0, 0, target, 0, n, parent, 0, 0, 0, flags)
+    if n <= INLINE:
+        return frame(OPEN, pad(head + bytes(16), 64)[:-16] + body, stream, F_END)
+    parts = [body[i:i + FRAME_MAX - 16] for i in range(0, len(body), FRAME_MAX - 16)]
+    return frame(OPEN, head, stream) + b"".join(
+        frame(DATA, part, stream, F_END if end and i + 1 == len(parts) else 0) for i, part in enumerate(parts))
 
 
 # --- what comes in ---
@@ -226,7 +250,7 @@ class Page:
 class Worker:
     """One link. With deployment given, it greets; serve(model) makes it ready."""
 
-    def __init__(self, server, deployment="hand", replica="hand-0", token=None, page=None, greet=True):
+    def __init__(self, server, deployment="hand", replica="hand-0", token=None, page=None, greet=True, capabilities=0):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(wait.SECONDS)
         self.sock.connect(server.link_path())
@@ -234,7 +258,7 @@ class Worker:
         self.cancelled = {}  # stream → reason
         self._bodies = {}  # stream → [OPEN, bytes so far, bytes to come]
         if greet:
-            capabilities = CAP_RECALL | CAP_CANCEL | (CAP_PAGE if page else 0)
+            capabilities = CAP_RECALL | CAP_CANCEL | (CAP_PAGE if page else 0) | capabilities
             self.send(hello(token or server.join_token(), replica, deployment, capabilities), page and page.fd)
 
     def __enter__(self):

@@ -244,9 +244,9 @@ class Server:
         server = state["server"]
         left = [f"{key}={server[key]}" for key in ("connections", "inflight_bytes", "unanswered") if server[key]]
         for d in state["deployments"]:
-            left += [f"{d['name']}: {key}={d[key]}" for key in ("queued", "prefetched", "ongoing") if d[key]]
+            left += [f"{d['name']}: {key}={d[key]}" for key in ("queued", "prefetched", "ongoing", "beyond") if d[key]]
         for r in state["replicas"]:
-            left += [f"{r['name']}: {key}={r[key]}" for key in ("ongoing", "unanswered") if r[key]]
+            left += [f"{r['name']}: {key}={r[key]}" for key in ("ongoing", "beyond", "unanswered") if r[key]]
         open_now, at_rest = procs.fds(server["pid"]), self._fds.get(server["pid"])
         if at_rest is not None and len(open_now) > at_rest:
             left.append(f"{len(open_now)} descriptors, {at_rest} at rest: {sorted(open_now.items())}")

@@ -294,7 +294,7 @@ def test_statistics(server, client):
     after = server.deployment("batches")["batches"]
     assert after["calls"] == before["calls"] + 1 and after["items"] == before["items"] + 7
     assert after["sizes"][3] == before["sizes"][3] + 1  # 5 to 8 items
-    assert 'anyserve_batch_size_bucket{deployment="batches",le="+Inf"}' in server.metrics()
+    assert 'anyserve_batch_size_bucket{application="default",deployment="batches",le="+Inf"}' in server.metrics()
 
 
 # --- nobody gets another's rows ---

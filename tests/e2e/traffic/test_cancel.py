@@ -217,7 +217,7 @@ def wait_pinged(server):
 @pytest.mark.parametrize("threads", [1, 4])
 def test_cancelled_and_mixed_calls_leave_nothing_behind(serve, threads):
     """The small version of tools/leaks.py."""
-    server = serve(paths.ROOT / "bench/churn_model.py", "--threads", threads, "--max-message-bytes", "8M",
+    server = serve(paths.ROOT / "bench/models/churn_model.py", "--threads", threads, "--max-message-bytes", "8M",
                    "--log-level", "warn", "--ping-interval", "100ms")  # workers look at their memory when pinged
     server.wait_all_ready()
     churn(server, 500)

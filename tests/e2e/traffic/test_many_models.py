@@ -27,11 +27,12 @@ def test_metrics(server, client):
     assert len(text) < 32 * 1024
     metrics = prometheus.parse(text)
     assert not [labels for _, labels in metrics if "model" in dict(labels)]
+    here = (("application", "default"), ("deployment", "many_models"))
     for name in ("anyserve_deployment_accepted_total", "anyserve_rejected_requests_total", "anyserve_completed_total",
                  "anyserve_failed_total", "anyserve_lost_total", "anyserve_replica_deaths_total", "anyserve_queued_requests",
                  "anyserve_ongoing_requests", "anyserve_replicas_ready"):
-        assert (name, frozenset({("deployment", "many_models")})) in metrics, name
-    assert ("anyserve_worker_exits_total", frozenset({("deployment", "many_models"), ("cause", "hung")})) in metrics
+        assert (name, frozenset(here)) in metrics, name
+    assert ("anyserve_worker_exits_total", frozenset({*here, ("cause", "hung")})) in metrics
     client.infer("model_0007", {"x": np.zeros((1, 28), np.float32)})
     metrics = prometheus.parse(server.metrics())
     for name in ("anyserve_model_queue_duration_seconds", "anyserve_model_batch_size"):

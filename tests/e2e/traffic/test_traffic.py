@@ -376,7 +376,7 @@ def test_a_canary_grows_and_is_promoted_without_a_restart(serve, connect, tmp_pa
     assert {by_grpc(server, client) for _ in range(10)} == {"1"}
     for percent in (50, 100):
         assert deploy(canary_percent=percent)[0] == 200
-        server.log.wait(rf"event=traffic deployment=two canary=yes canary_percent={percent}\.000")
+        server.log.wait(rf"event=traffic deployment=shop#two canary=yes canary_percent={percent}\.000")
         # its replica gets nothing until it has answered that it is reconfigured
         wait.until(lambda: by_grpc(server, client) == "2", lambda: server.status())
         got = [by_grpc(server, client) for _ in range(20)].count("2")
@@ -386,7 +386,7 @@ def test_a_canary_grows_and_is_promoted_without_a_restart(serve, connect, tmp_pa
     status, text = deploy(fallback="two")
     assert status == 400 and "the deployments form a circle: two → two" in text, text
     assert deploy()[0] == 200  # the canary is no canary any more
-    server.log.wait("event=traffic deployment=two canary=no")
+    server.log.wait("event=traffic deployment=shop#two canary=no")
     assert {by_grpc(server, client) for _ in range(5)} == {"2"}
     assert server.workers() == before
 

@@ -14,7 +14,7 @@ import grpc
 import numpy as np
 import pytest
 
-from support import paths, ports, procs, wait
+from support import oip, paths, ports, procs, wait
 from support.load import Load
 from support.server import Log
 
@@ -42,7 +42,7 @@ def installed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def program(installed, tmp_path_factory):
-    """The example, built by its own Makefile."""
+    """The example, built by its own Makefile; `caller` lies beside it."""
     folder = tmp_path_factory.mktemp("example")
     shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True)
     flags = " ".join(["-std=c99 -pedantic -O1 -Wall -Wextra -Werror", *SANITIZE])
@@ -53,7 +53,7 @@ def program(installed, tmp_path_factory):
 # --- the library ---
 
 def declared():
-    text = "".join((HEADERS / name).read_text() for name in ("types.h", "worker.h"))
+    text = "".join((HEADERS / name).read_text() for name in ("types.h", "worker.h", "calls.h", "http.h", "websocket.h"))
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     return set(re.findall(r"^[\w \*]*?\b\*?(as_\w+)\(", text, re.M))
 
@@ -223,6 +223,16 @@ def test_it_answers_and_refuses(server, client, example):
                                                    "factor must be a number that is not 0")
         assert client.refused("scale", {"z": large[:3]}).code() == grpc.StatusCode.INVALID_ARGUMENT
         assert worker.end(signal.SIGTERM) == 0
+
+
+@plain
+def test_one_that_calls_python(program, installed, serve, connect, tmp_path):
+    """caller.c of the example, with the deployment in Python that it calls."""
+    server = serve(program.parent / "deployment.yaml", "--state-dir", tmp_path / "state", verb="start",
+                   env={"LD_LIBRARY_PATH": installed["LIB"]}, cwd=program.parent)
+    client = connect(server)
+    for text, words in (b"to be or not to be", 6), (b"", 0), (b"word " * 50_000, 50_000):
+        assert client.infer("count", {"text": oip.bytes_array([text])})["words"].tolist() == [words]
 
 
 def test_killed_under_load_and_started_again(server, example):

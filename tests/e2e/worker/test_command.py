@@ -169,7 +169,7 @@ def test_without_a_rollback_it_is_tried_on_beside_what_serves(serve, tmp_path, c
     before, client = replicas(server), connect(server)
     assert put(server, spec(env={"FAIL": "no weights"}))["shop/main"] == ("changed", "restart")
     for _ in range(4):  # twice as often as an update that is taken back
-        server.log.wait(r"event=worker_exit replica=main-\d .*last=\"no weights\"", len(server.log.lines))
+        server.log.wait(r"event=worker_exit replica=shop#main-\d .*last=\"no weights\"", len(server.log.lines))
     d = deployment(server, "main")
     assert "no weights" in d["message"] and d["status"] != "HEALTHY", d
     assert set(before.values()) <= set(replicas(server).values()) and ask(client)["size"] == "large"

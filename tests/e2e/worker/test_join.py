@@ -37,7 +37,7 @@ def test_named_after_its_model(server, client):
         assert np.array_equal(oip.Answer(call.result())["x"], CALL["x"])
         assert server.deployment("team/echo:2")["queued"] == 0
         assert server.get("/-/healthz") == (200, "success\n")
-        assert server.get("/-/routes") == (200, '{"/v2/models/team/echo":""}\n')
+        assert server.get("/-/routes") == (200, '{"/v2/models/team/echo":"default"}\n')
 
 
 def test_without_a_name_it_is_named_after_the_first_model(server, client):

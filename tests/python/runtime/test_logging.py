@@ -219,7 +219,8 @@ def test_it_goes_as_it_came(start):
     assert lines(worker, 4)[3] == "careful"
 
 
-@pytest.mark.parametrize("said", [{"log_level": "LOUD"}, {"encoding": "XML"}, {"logs_dir": "/tmp"}, 7])
+@pytest.mark.parametrize("said", [{"log_level": "LOUD"}, {"encoding": "XML"}, {"logs": "/tmp"}, {"logs_dir": ""},
+                                  {"enable_access_log": 1}, {"additional_log_standard_attrs": "name"}, 7])
 def test_what_there_is_not(start_module, said):
     worker = start_module(APP)
     status, why = worker.control(RECONFIGURE, json.dumps({"options": {"logging_config": said}}))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fake import HEALTH, RECONFIGURE
 
-PERIOD, TIMEOUT, EXECUTION, REQUEST, DUMP, FAILURES, MAX_QUEUED, IDEMPOTENT = range(1, 9)
+PERIOD, TIMEOUT, EXECUTION, REQUEST, DUMP, FAILURES, MAX_QUEUED, IDEMPOTENT, PER_CALLER = range(1, 10)
 ANY = 2**64 - 1
 
 CONTEXT = """
@@ -312,7 +312,14 @@ def test_bounds_that_code_sets(start):
     # what the models declare is registered as it is: the options take its place
     assert worker.models["wide", "1"].budget == 8 and not worker.models["wide", "1"].idempotent
     worker = start(BARE)
-    assert worker.slots == 1 and {MAX_QUEUED, IDEMPOTENT}.isdisjoint(worker.options)
+    assert worker.slots == 1 and {MAX_QUEUED, IDEMPOTENT, PER_CALLER}.isdisjoint(worker.options)
+
+
+def test_a_queue_limit_for_each_caller(start):
+    worker = start(BARE + "app.deployment(max_queued_requests_per_caller=True)\n")
+    assert worker.options[PER_CALLER] == 1
+    worker = start(BARE + "app.deployment(max_queued_requests_per_caller=False)\n")
+    assert PER_CALLER not in worker.options
 
 
 @pytest.mark.parametrize("said, queued, idempotent", [

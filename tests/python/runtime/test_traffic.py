@@ -40,7 +40,7 @@ def test_it_changes_while_it_serves(start):
 
 
 @pytest.mark.parametrize("options, why", [
-    ("canary_percent=100.5", "canary_percent"), ("mirror_percent=-1", "mirror_percent"), ("fallback='a/b'", "fallback"),
+    ("canary_percent=100.5", "canary_percent"), ("mirror_percent=-1", "mirror_percent"), ("fallback='a/b/c'", "fallback"),
     ("fallback=''", "fallback"), ("canary_percent='5'", "canary_percent"),
 ])
 def test_bad_words_end_the_start(start, options, why):

@@ -1,0 +1,2 @@
+class ActorHandle:
+    killed = False

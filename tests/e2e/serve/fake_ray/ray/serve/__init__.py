@@ -1,0 +1,1 @@
+raise AssertionError("the installed ray.serve was imported")

@@ -1,0 +1,3 @@
+from ray.util.state.api import list_actors
+
+__all__ = ["list_actors"]
