@@ -8,7 +8,7 @@ configure = test "$$(cat build/$(1).args 2>/dev/null)" = "$(2)" || { rm -rf buil
 build = $(call configure,$(1),$(2)) && ninja $(if $(MAKE_TERMOUT),,--quiet) -C build/$(1)
 
 .DEFAULT_GOAL := all
-.PHONY: all help setup debug run test quick unit e2e conform compat check wheel wheel-test asan tsan fuzz bench soak leaks crowd attack chaos sweep workers fmt clean
+.PHONY: all help setup debug run test quick unit e2e conform compat check wheel wheel-test asan tsan fuzz bench soak leaks crowd attack chaos sweep workers ray ray-record fmt clean
 
 all: setup      ## build the release into build/release
 	@$(call build,release,-Dbuildtype=release -Db_lto=true)
@@ -69,12 +69,21 @@ sweep: all      ## let every allocation and system call fail once, in each proce
 	@python tests/sweep/sweep.py --build build/release
 workers: all    ## workers in every language, hostile ones, ones that come and go, and what reusing connections is worth
 	@python tests/workers/run.py --build build/release
+ray: all        ## Ray Serve 2.60 (installs it into build/ray) beside AnyServe: PROGRAMS of tests/serve_programs under both, then bench/peers; an hour
+	@$(call ray_env)
+	@$(if $(filter none,$(PROGRAMS)),true,build/ray/bin/python tests/serve_programs/compare.py --python build/venv/bin/python --package build/release/python $(PROGRAMS))
+	@python bench/peers/run.py $(PEERS_ARGS)
+ray-record: setup ## record what PROGRAMS of tests/serve_programs (default: all) print under Ray Serve (installs it into build/ray)
+	@$(call ray_env)
+	@build/ray/bin/python tests/serve_programs/record.py $(PROGRAMS)
 fmt:            ## format C sources
 	@clang-format -i $$(git ls-files -co --exclude-standard '*.c' '*.h')
 clean:          ## remove builds; the Python environment stays
 	@find build -mindepth 1 -maxdepth 1 ! -name venv ! -name '.setup*' -exec rm -rf {} +
 
 comma := ,
+ray_env = test -e build/ray/bin/granian || { python -m venv build/ray && build/ray/bin/pip install -q -r tests/serve_programs/requirements.txt \
+    -r bench/peers/requirements.txt; }
 chaos_args = $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only '$(ONLY)')
 chaos_other = $(if $(NAMES),$(filter-out failpoints,$(NAMES)),all)
 chaos_failpoints = $(if $(NAMES),$(filter failpoints,$(NAMES)),$(if $(ONLY),,failpoints))

@@ -1,4 +1,4 @@
-"""The section on dynamic batching: the command-line client against bench/batch_model.py."""
+"""The section on dynamic batching: the command-line client against bench/models/batch_model.py."""
 
 import json
 import subprocess

@@ -96,7 +96,7 @@ class Post(Load):
     def command(self, server, options):
         seconds = max(1, math.ceil(options.seconds))  # wrk knows whole ones only, and no warm-up
         headers = [part for header in self.body.headers for part in header]
-        return ["wrk", "-t1", f"-c{self.connections}", f"-d{seconds}s", "-s", BENCH / "post.lua",
+        return ["wrk", "-t1", f"-c{self.connections}", f"-d{seconds}s", "-s", BENCH / "clients/post.lua",
                 f"http://127.0.0.1:{server.port}{self.body.path}", "--", "POST", self.body.file(), *headers]
 
     def read(self, text):

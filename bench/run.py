@@ -35,16 +35,16 @@ class Stage:
         nap = {"model": "nap"}
         self.known = {s.name: s for s in [
             AnyServe(build), AnyServeC(build),
-            AnyServe(build, name="anyserve add", model=BENCH / "add_model.py", is_sum=True,
+            AnyServe(build, name="anyserve add", model=BENCH / "models/add_model.py", is_sum=True,
                      call={"model": "add", "inputs": ("a", "b")}),
             AnyServe(build, name="anyserve echo, 3 workers", options=three),
-            AnyServe(build, name="anyserve batching", model=BENCH / "batch_model.py", unary=False),
-            AnyServe(build, name="anyserve nap", model=BENCH / "nap_model.py", call=nap),
-            AnyServe(build, name="anyserve nap, 3 workers", model=BENCH / "nap_model.py", call=nap, options=three),
-            AnyServe(build, name="anyserve sync beside async", model=BENCH / "mixed_model.py"),
-            AnyServe(build, name="anyserve async", model=BENCH / "async_model.py"),
-            AnyServe(build, name="anyserve count", model=BENCH / "stream_model.py", unary=False),
-            AnyServe(build, name="anyserve count, SSE", model=BENCH / "stream_model.py", unary=False),
+            AnyServe(build, name="anyserve batching", model=BENCH / "models/batch_model.py", unary=False),
+            AnyServe(build, name="anyserve nap", model=BENCH / "models/nap_model.py", call=nap),
+            AnyServe(build, name="anyserve nap, 3 workers", model=BENCH / "models/nap_model.py", call=nap, options=three),
+            AnyServe(build, name="anyserve sync beside async", model=BENCH / "models/mixed_model.py"),
+            AnyServe(build, name="anyserve async", model=BENCH / "models/async_model.py"),
+            AnyServe(build, name="anyserve count", model=BENCH / "models/stream_model.py", unary=False),
+            AnyServe(build, name="anyserve count, SSE", model=BENCH / "models/stream_model.py", unary=False),
             H1Echo(build), Nginx(build), Echo(build), Echo(build, "uv_echo"), Echo(build, "grpc_cpp_echo", name="grpc c++"),
             Grpcio(build, "sync"), Grpcio(build, "aio")]}
 

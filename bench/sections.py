@@ -8,10 +8,10 @@ from statistics import median
 
 import handlers
 import instructions
-import json_speed
 import rest
 from batching import batching
 from client import Call
+from json_libraries import json_speed
 from report import cpu_cell, others_cell, rate_table, table, thousands
 from sampling import AWAKE, PINNED, UNPINNED, Load, measure, mid, ratio, ratios
 from streams import streams

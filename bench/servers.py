@@ -151,7 +151,7 @@ class Grpcio(Server):
         self.mode, self.name = mode, f"grpcio {mode}"
 
     def start(self):
-        self.launch([sys.executable, BENCH / "grpcio_server.py", self.mode, self.stubs()],
+        self.launch([sys.executable, BENCH / "baselines/grpcio_server.py", self.mode, self.stubs()],
                     stdout=subprocess.PIPE, text=True)
         self.read_port()
         self.wait_ready()
@@ -169,7 +169,7 @@ class Grpcio(Server):
 
 
 class AnyServe(Server):
-    def __init__(self, build, model=BENCH / "echo_model.py", options=(), name="anyserve", call=None, is_sum=False, unary=True):
+    def __init__(self, build, model=BENCH / "models/echo_model.py", options=(), name="anyserve", call=None, is_sum=False, unary=True):
         super().__init__(build, call, is_sum)
         self.name, self.model, self.options, self.unary = name, model, options, unary
 

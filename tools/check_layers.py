@@ -61,9 +61,12 @@ ROOMS = {
     "edge/exchange": ["edge", "edge/conn"],
     "edge/grpc": ["edge/exchange"],
     "edge/infer": ["edge/exchange", "edge/grpc", "edge/rest"],
-    "edge/methods": ["edge/admin", "edge/grpc", "edge/infer", "edge/rest", "edge/triton"],
+    "edge/ingress": ["edge/exchange", "edge/rest", "edge/websocket"],
+    "edge/methods": ["edge/admin", "edge/grpc", "edge/infer", "edge/ingress", "edge/rest", "edge/service", "edge/triton"],
     "edge/rest": ["edge/exchange"],
+    "edge/service": ["edge/exchange", "edge/grpc"],
     "edge/triton": ["edge/exchange", "edge/infer", "edge/rest"],
+    "edge/websocket": ["edge/exchange"],
     "io/loop": [],
     "io/process": [],
     "io/socket": ["io/loop"],
@@ -86,12 +89,14 @@ ROOMS = {
     "wire/oip": ["wire", "wire/frame", "wire/http", "wire/json", "wire/protobuf"],
     "wire/protobuf": [],
     "wire/triton": ["wire", "wire/json", "wire/protobuf"],
+    "wire/ws": ["wire/frame", "wire/http"],
 }
 # Tables of operations that one room declares and calls, and a room above defines.
 UPWARDS = {
     "as_exchange_http": ("edge/exchange", "edge/rest"),
     "as_exchange_ops": ("edge/conn", "edge/exchange"),
     "as_grpc_methods": ("edge/exchange", "edge/methods"),
+    "as_rest_ingress": ("edge/rest", "edge/ingress"),
     "as_rest_tables": ("edge/rest", "edge/methods"),
     "as_upstream_native": ("link/fleet", "link/native"),
     "as_upstream_simple": ("link/fleet", "link/simple"),

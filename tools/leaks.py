@@ -44,7 +44,7 @@ class Watched:
 
     def __init__(self, build, threads):
         self.build = build
-        self.server = AnyServe(build, BENCH / "churn_model.py", [*OPTIONS, "--threads", threads])
+        self.server = AnyServe(build, BENCH / "models/churn_model.py", [*OPTIONS, "--threads", threads])
         self.server.start()
 
     def status(self):

@@ -95,6 +95,11 @@ RELEASE, DEBUG, ASAN, TSAN = "build/release", "build/debug", "build/asan", "buil
 TWO_AT_ONCE = ["-n", "2", "--dist", "loadfile"]
 THREE_AT_ONCE = ["-n", "3", "--dist", "loadfile"]  # 7.4 minutes on two cores; two at once: 9.8
 
+THREE_OF_ONE_FILE = ["-n", "3", "--dist", "load"]
+
+# The simulator of calls as it is, and with two faults, which it must find.
+CALLS_SIM = ["calls_sim", "calls_sim_wait", "calls_sim_late"]
+
 # name, command, how to count, build, how many closing lines to show, minutes it may take
 STEPS = [
     ("build", make("all"), count_one, RELEASE, 1, 6),
@@ -104,10 +109,13 @@ STEPS = [
     ("unit", meson_test(RELEASE, "unit"), count_meson, RELEASE, 3, 5),
     ("simulator", [f"{RELEASE}/tests/sim/sim", "--seeds", "20000"], count_one, RELEASE, 2, 5),
     ("simulator of replicas", [f"{RELEASE}/tests/sim/plan_sim", "--seeds", "20000"], count_one, RELEASE, 2, 5),
+    ("simulator of calls", [*meson_test(RELEASE), *CALLS_SIM], count_meson, RELEASE, 3, 3),
     ("corpora", meson_test(RELEASE, "fuzz"), count_meson, RELEASE, 3, 5),
     ("sdk", pytest(RELEASE, *TWO_AT_ONCE, folder="tests/python"), count_pytest, RELEASE, 1, 5),
     ("differ", pytest(RELEASE, folder="tests/differ"), count_pytest, RELEASE, 1, 2),
-    ("e2e", pytest(RELEASE, "-m", "not long", *THREE_AT_ONCE), count_pytest, RELEASE, 1, 14),
+    ("e2e", pytest(RELEASE, "-m", "not long", *THREE_AT_ONCE), count_pytest, RELEASE, 1, 16),
+    ("serve programs", pytest(RELEASE, "-m", "not long", *THREE_OF_ONE_FILE, folder="tests/serve_programs"), count_pytest,
+     RELEASE, 1, 5),
     ("wheel", pytest(RELEASE, "-m", "not long", folder="tests/dist"), count_pytest, RELEASE, 1, 6),
     ("build conform", [sys.executable, "tests/conform/build_tools.py"], count_one, RELEASE, 2, 6),
     ("conform", pytest(RELEASE, "-m", "not long", folder="tests/conform"), count_pytest, RELEASE, 1, 5),
@@ -117,6 +125,7 @@ STEPS = [
     ("asan unit+corpora", meson_test(ASAN, "unit", "fuzz"), count_meson, ASAN, 3, 5),
     ("asan simulator", [f"{ASAN}/tests/sim/sim", "--seeds", "500"], count_one, ASAN, 2, 5),
     ("asan simulator of replicas", [f"{ASAN}/tests/sim/plan_sim", "--seeds", "500"], count_one, ASAN, 2, 5),
+    ("asan simulator of calls", [*meson_test(ASAN), *CALLS_SIM], count_meson, ASAN, 3, 3),
     ("asan e2e", pytest(ASAN, "-m", "core and not long", *TWO_AT_ONCE), count_pytest, ASAN, 1, 10),
     ("asan sweep", [sys.executable, "tests/sweep/sweep.py", "--build", ASAN, "--quick", "18", "--runs", "50",
                     "--calls-only", "--kind", "call,interrupt,short"], count_runs, ASAN, 2, 2),

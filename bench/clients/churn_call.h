@@ -1,4 +1,5 @@
-/* bench/churn_call.h — one call of the churn client: what it asks, how it may end, whether it did.
+/* bench/clients/churn_call.h — one call of the churn client: what it asks, how it may end, whether
+ * it did.
  *
  * A call is drawn at random: its kind, its size, and for some when the client gives it up. The
  * message is a head in the call and tensor bytes out of one pattern that all share, so that a

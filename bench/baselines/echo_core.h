@@ -1,4 +1,4 @@
-/* bench/echo_core.h — the baseline: what nghttp2 alone needs to answer a unary gRPC call.
+/* bench/baselines/echo_core.h — the baseline: what nghttp2 alone needs to answer a unary gRPC call.
  *
  * Any call is answered with the body it brought and grpc-status 0. One connection is one nghttp2
  * session; the two fronts (b0_echo.c on epoll, uv_echo.c on libuv) differ in the loop only.

@@ -1,5 +1,5 @@
-/* bench/json_speed.h — one JSON library under test: each json_*.c[c] is one, json_speed.c drives
- * it. */
+/* bench/json_libraries/json_speed.h — one JSON library under test: each json_*.c[c] is one,
+ * json_speed.c drives it. */
 #ifndef AS_BENCH_JSON_SPEED_H
 #define AS_BENCH_JSON_SPEED_H
 

@@ -1,4 +1,5 @@
-/* bench/uv_echo.c — B0 on libuv: the same echo, its loop replaced by uv_poll.  uv_echo PORT
+/* bench/baselines/uv_echo.c — B0 on libuv: the same echo, its loop replaced by uv_poll.  uv_echo
+ * PORT
  *
  * What it costs beyond b0_echo is what libuv costs.
  */

@@ -1,4 +1,5 @@
-/* bench/simple_worker.c — an echo on the simple protocol, as fast or as hostile as wanted; see
+/* bench/parts/simple_worker.c — an echo on the simple protocol, as fast or as hostile as wanted;
+ * see
  * --help.
  *
  * It listens at a socket and answers; who starts it registers it. Each of its threads serves one

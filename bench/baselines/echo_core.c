@@ -1,4 +1,4 @@
-/* bench/echo_core.c — see the header. */
+/* bench/baselines/echo_core.c — see the header. */
 #include "echo_core.h"
 
 #include <errno.h>

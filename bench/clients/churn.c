@@ -1,4 +1,4 @@
-/* bench/churn.c — calls of mixed size and outcome over many connections; see --help.
+/* bench/clients/churn.c — calls of mixed size and outcome over many connections; see --help.
  *
  * A client that does what clients do to a server over the years: sizes from nothing to a megabyte,
  * every kind of error, deadlines that pass, calls that are reset in the middle, connections that

@@ -1,6 +1,6 @@
 """JSON tensors: AnyServe's reader and writer beside jansson, and bare simdjson and yyjson as ceilings.
 
-    bench/json_speed.py [--build build/release] [--rounds 5] [--no-yyjson]
+    bench/json_libraries/json_speed.py [--build build/release] [--rounds 5] [--no-yyjson]
 
 The libraries take turns; a figure is the median of its rounds, in MB of text per second of CPU time. yyjson's C
 source comes out of the Python package of that name (pip download) into the build folder.
@@ -14,8 +14,9 @@ import tarfile
 from pathlib import Path
 from statistics import median
 
-ROOT = Path(__file__).resolve().parent.parent
-BENCH = ROOT / "bench"
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent))
 LIBRARIES = ["anyserve", "jansson", "simdjson", "yyjson"]
 
 
@@ -36,8 +37,8 @@ def build_yyjson(build):
         for member in archive.getmembers():
             if Path(member.name).name in ("yyjson.c", "yyjson.h"):
                 (folder / Path(member.name).name).write_bytes(archive.extractfile(member).read())
-    subprocess.run(["cc", "-O3", "-std=gnu17", "-I", folder, "-o", program, BENCH / "json_speed.c",
-                    BENCH / "json_yyjson.c", folder / "yyjson.c", "-lm"], check=True)
+    subprocess.run(["cc", "-O3", "-std=gnu17", "-I", folder, "-o", program, HERE / "json_speed.c",
+                    HERE / "json_yyjson.c", folder / "yyjson.c", "-lm"], check=True)
     return program
 
 

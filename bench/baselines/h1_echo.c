@@ -1,4 +1,4 @@
-/* bench/h1_echo.c — what HTTP/1.1 costs at the least: an echo on epoll.  h1_echo PORT
+/* bench/baselines/h1_echo.c — what HTTP/1.1 costs at the least: an echo on epoll.  h1_echo PORT
  *
  * Any request is answered with the body it brought, one read and one write per loop turn. The head
  * is searched for its end and its content-length and for nothing else: no limits, no routing, no

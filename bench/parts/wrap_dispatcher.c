@@ -1,5 +1,5 @@
-/* bench/wrap_dispatcher.c — preloaded into `anyserve run`: the dispatcher starts below another
- * program.
+/* bench/parts/wrap_dispatcher.c — preloaded into `anyserve run`: the dispatcher starts below
+ * another program.
  *
  * $BENCH_WRAP holds that program and its arguments, separated by blanks; instructions.py puts
  * valgrind there. The supervisor itself and the workers run as they are. It stands in for libc's

@@ -1,4 +1,4 @@
-/* bench/b0_echo.c — B0: the bare nghttp2 gRPC echo on epoll.  b0_echo PORT */
+/* bench/baselines/b0_echo.c — B0: the bare nghttp2 gRPC echo on epoll.  b0_echo PORT */
 #include "echo_core.h"
 
 #include <signal.h>

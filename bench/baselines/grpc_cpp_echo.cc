@@ -1,4 +1,4 @@
-// bench/grpc_cpp_echo.cc — an echo on gRPC C++'s asynchronous generic service.  grpc_cpp_echo PORT
+// bench/baselines/grpc_cpp_echo.cc — an echo on gRPC C++'s asynchronous generic service.  grpc_cpp_echo PORT
 //
 // The fastest server that gRPC C++ offers: no generated code, no protobuf, the bytes that came in
 // go out again. One thread drives one completion queue. What is customary for speed is done: calls
