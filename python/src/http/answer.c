@@ -131,7 +131,7 @@ void native_http_drop_unsent(Http *h)
 /* Sends the head with the first bytes. Returns how many of them, or an AS_E… code. */
 int64_t native_http_send_head(Http *h, struct as_str body, bool last)
 {
-    struct as_meta few[16], *fields = few;
+    struct as_meta few[16] = {0}, *fields = few;
     Py_ssize_t n = PyList_GET_SIZE(h->fields) / 2;
     int64_t sent;
 
