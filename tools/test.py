@@ -178,6 +178,18 @@ class Ahead:
             self.process.wait()
 
 
+def wait(process, minutes):
+    """The exit code, or a text. Who takes too long is interrupted: pytest then still names what failed so far."""
+    with process:
+        for seconds, signal_then in ((60 * minutes, signal.SIGINT), (30, signal.SIGKILL)):
+            try:
+                code = process.wait(seconds)
+                return code if signal_then == signal.SIGINT else f"none after {minutes} minutes"
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal_then)
+    return f"none after {minutes} minutes"
+
+
 def run(step):
     """(passed, failed, names of what failed) of one step; a step that ends badly has at least one failure."""
     name, command, count, build, lines, minutes = step
@@ -187,11 +199,8 @@ def run(step):
     print(f"== {name}", flush=True)
     with log.open("w") as out:
         try:
-            code = subprocess.run(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT,
-                                  env=dict(os.environ, **SANITIZER_ENV), check=False,
-                                  timeout=60 * minutes).returncode
-        except subprocess.TimeoutExpired:
-            code = f"none after {minutes} minutes"
+            code = wait(subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT,
+                                         env=dict(os.environ, **SANITIZER_ENV)), minutes)
         except OSError as e:
             code = e
     text = log.read_text(errors="replace")
