@@ -133,6 +133,17 @@ static void send_answer(struct as_control_call *k, int err, struct as_buf *json,
     as_buf_fini(why);
 }
 
+void as_control_api_answer_change(struct as_control_api *o, struct as_control_call *k, int err,
+                                  struct as_buf *json, struct as_buf *why)
+{
+    if (err)
+        as_control_answer(k, err, why);
+    else
+        as_confirm_answer(&o->confirm, k, json);
+    as_buf_fini(json);
+    as_buf_fini(why);
+}
+
 static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
 {
     struct as_control_api *o = ctx;
@@ -156,7 +167,10 @@ static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
             &wrong);
     as_declared_fini(&models);
     as_buf_fini(&text);
-    send_answer(k, err, &json, &wrong);
+    if (o->is_dry_run)
+        send_answer(k, err, &json, &wrong);
+    else
+        as_control_api_answer_change(o, k, err, &json, &wrong);
     as_control_api_job_ended(o);
 }
 
@@ -209,7 +223,7 @@ static void each_served(void *ctx, as_served_fn *fn, void *arg)
 
 /* --- the verbs --- */
 
-/* The requests that are answered at once. */
+/* The requests for which no code is read. */
 static int handle_now(struct as_control_api *o, const struct as_control_request *q,
                       struct as_buf *json, struct as_buf *err)
 {
@@ -265,7 +279,10 @@ static void handle_request(void *ctx, const struct as_control_request *q, struct
         return;
     }
     rc = handle_now(o, q, &json, &err);
-    send_answer(k, rc, &json, &err);
+    if (q->verb == AS_CONTROL_DELETE || q->verb == AS_CONTROL_ROLLBACK)
+        as_control_api_answer_change(o, k, rc, &json, &err);
+    else
+        send_answer(k, rc, &json, &err);
 }
 
 /* --- reports of the reconciler --- */
@@ -495,6 +512,7 @@ int as_control_api_open(struct as_control_api *o, const struct as_option_set *op
                                      .expect_pickle = as_control_api_expect_pickle,
                                      .store_pickle = as_control_api_store_pickle,
                                      .ctx = o};
+    as_confirm_open(&o->confirm, reconciler, loop, as_option_ns(opts, AS_OPT_CONFIRM_TIMEOUT), log);
     o->max_uploads = (uint32_t)as_option_u64(opts, AS_OPT_MAX_UNUSED_PICKLES);
     o->deploy_conf =
         (struct as_deploy_job_conf){.loop = loop,
@@ -520,6 +538,7 @@ void as_control_api_close(struct as_control_api *o)
     as_control_api_put_close(o);
     if (o->pending_call)
         as_control_api_on_gone(o);
+    as_confirm_close(&o->confirm);
     as_deploy_job_cache_fini(&o->cache);
     free(o->declared);
     as_pickle_store_names_fini(&o->uploads);

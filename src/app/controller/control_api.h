@@ -10,6 +10,7 @@
 #define AS_APP_CONTROL_API_H
 
 #include "app/controller/code_sweeper.h"
+#include "app/controller/confirm.h"
 #include "app/controller/deploy_job.h"
 #include "app/controller/desired_state.h"
 #include "conf/option/option.h"
@@ -35,6 +36,7 @@ struct as_control_api {
     struct as_control_api_put *put; /* what the job is for; NULL: a whole file */
     struct as_list puts;            /* those that wait for the job */
     struct as_code_sweeper sweeper;
+    struct as_confirm confirm;            /* answers that wait for the dispatcher */
     struct as_pickle_store_names uploads; /* pickled code that no generation has named since it was
                                              uploaded, the oldest first */
     uint32_t max_uploads;
@@ -88,7 +90,11 @@ int as_control_api_store_pickle(void *ctx, struct as_str name, struct as_str con
 int as_control_api_deploy_text(struct as_control_api *o, struct as_str cause,
                                const struct as_buf *text, const struct as_declared *models,
                                bool dry, bool again, struct as_buf *json, struct as_buf *err);
-/* The job is over, and its call was answered. */
+/* Answers k and frees both. err 0: a change, whose answer waits until the dispatcher knows of it.
+ */
+void as_control_api_answer_change(struct as_control_api *o, struct as_control_call *k, int err,
+                                  struct as_buf *json, struct as_buf *why);
+/* The job is over, and its call was answered or waits for the dispatcher only. */
 void as_control_api_job_ended(struct as_control_api *o);
 /* The client of the job's call has closed the connection: nothing changes. arg: o. */
 void as_control_api_on_gone(void *arg);

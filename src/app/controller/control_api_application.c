@@ -208,9 +208,13 @@ static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
         err = change_application(o, p, s, &json, &wrong);
     as_spec_free(s);
     as_deploy_job_cache_keep(&o->cache, o->desired.spec);
-    as_control_answer(p->call, err, err ? &wrong : &json);
-    as_buf_fini(&json);
-    as_buf_fini(&wrong);
+    if (p->dry) {
+        as_control_answer(p->call, err, err ? &wrong : &json);
+        as_buf_fini(&json);
+        as_buf_fini(&wrong);
+    } else {
+        as_control_api_answer_change(o, p->call, err, &json, &wrong);
+    }
     free_put(p);
     as_control_api_job_ended(o);
 }

@@ -140,6 +140,7 @@ static void on_message(void *ctx, const struct as_ctl_message *m)
         as_loop_stop(c->loop);
     else
         as_reconciler_handle(c->reconciler, m);
+    as_confirm_handle(&c->control_api.confirm, m);
     as_failpoint_at("heard", m->type);
 }
 

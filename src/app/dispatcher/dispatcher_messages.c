@@ -335,6 +335,9 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
     case AS_CTL_ROUTE:
         set_route(d, m);
         break;
+    case AS_CTL_CONFIRM:
+        as_fleet_confirm(d->fleet, m->id);
+        break;
     case AS_CTL_DRAIN:
         as_dispatcher_shutdown(d);
         break;
@@ -417,5 +420,11 @@ static bool on_record(void *ctx, const struct as_fleet_record *r)
     return true;
 }
 
+static void on_confirmed(void *ctx, uint64_t id)
+{
+    as_dispatcher_send(ctx, &(struct as_ctl_message){.type = AS_CTL_CONFIRMED, .id = id});
+}
+
 const struct as_fleet_ops as_dispatcher_fleet_ops = {
-    on_ready, on_gone, on_kill, on_retired, on_answer, on_record, as_dispatcher_on_calls_done};
+    on_ready,    on_gone, on_kill, on_retired, on_answer, on_record, as_dispatcher_on_calls_done,
+    on_confirmed};

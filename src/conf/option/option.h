@@ -248,6 +248,10 @@ enum as_option_type {
     X(HEARTBEAT_TIMEOUT, "heartbeat-timeout", DURATION, 0, 3600 * AS_SEC, "30s", "off",            \
       RD | AS_SCOPE_CONTROLLER, "Failures",                                                        \
       "a dispatcher or controller whose event loop is stuck for this time is replaced")            \
+    X(CONFIRM_TIMEOUT, "confirm-timeout", DURATION, AS_MS, 3600 * AS_SEC, "5s", "", RC,            \
+      "Failures",                                                                                  \
+      "longest time that the answer to a deploy waits until the dispatcher knows what was "        \
+      "deployed")                                                                                  \
     X(MAX_INFLIGHT_BYTES, "max-inflight-bytes", SIZE, 0, (int64_t)1 << 50, "0", "", RDB, "Limits", \
       "bytes of all requests in memory; 0: a quarter of the memory limit")                         \
     X(MAX_ANSWER_BYTES, "max-answer-bytes", SIZE, 0, (int64_t)1 << 50, "0", "", RD, "Limits",      \

@@ -115,8 +115,12 @@
  *   ASK        replica, token, id, text: an operation and its body (as_ctl_parse_ask).
  *   REFUSED    number: what the control API has refused since the last one, for the metrics.
  *   ROUTE      deployment, text = prefix: requests of HTTP below it go there; "": none do. The
- *              supervisor keeps it for the next dispatcher. What a controller does not repeat before
- *              SERVING is forgotten.
+ *              supervisor keeps it for the next dispatcher. What a controller does not repeat
+ * before SERVING is forgotten. CONFIRM    id: answer with CONFIRMED when all messages before this
+ * one have their effect on requests.
+ *
+ * The dispatcher sends:
+ *   CONFIRMED  id: answers CONFIRM.
  */
 /* name, sender, receivers; in the order of their numbers */
 #define AS_CTL_MESSAGE_TABLE(X)                                                                    \
@@ -162,7 +166,9 @@
     X(KNOWN, S, D)                                                                                 \
     X(DECLARE, C, S)                                                                               \
     X(REFUSED, C, D)                                                                               \
-    X(ROUTE, C, SD)
+    X(ROUTE, C, SD)                                                                                \
+    X(CONFIRM, C, D)                                                                               \
+    X(CONFIRMED, D, C)
 
 enum as_ctl_type {
     AS_CTL_NONE,

@@ -70,6 +70,9 @@ void as_reconciler_set_target(struct as_reconciler *r, uint64_t generation, stru
 /* Tells the supervisor and the dispatcher the route of a deployment (ROUTE); prefix "": none. */
 void as_reconciler_send_route(struct as_reconciler *r, struct as_str deployment,
                               struct as_str prefix);
+/* Asks the dispatcher to send CONFIRMED with this id when all that was sent before has its effect.
+ */
+void as_reconciler_send_confirm(struct as_reconciler *r, uint64_t id);
 /* Tells the supervisor the models of a deployment (DECLARE), behind as_reconciler_set_target. room:
  * bytes that may still be declared; the models that have no room are left out. settings: of
  * as_spec_put_settings. */

@@ -106,6 +106,11 @@ void as_reconciler_send_route(struct as_reconciler *r, struct as_str deployment,
                             .type = AS_CTL_ROUTE, .deployment = deployment, .text = prefix});
 }
 
+void as_reconciler_send_confirm(struct as_reconciler *r, uint64_t id)
+{
+    r->ops.send(r->ctx, &(struct as_ctl_message){.type = AS_CTL_CONFIRM, .id = id});
+}
+
 void as_reconciler_report_delete(struct as_reconciler_deployment *d, bool gone)
 {
     d->reconciler->ops.send(d->reconciler->ctx,

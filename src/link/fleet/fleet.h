@@ -115,6 +115,8 @@ struct as_fleet_ops {
     bool (*on_record)(void *ctx, const struct as_fleet_record *r);
     /* After as_fleet_await_calls; may be NULL. */
     void (*on_calls_done)(void *ctx);
+    /* After as_fleet_confirm. */
+    void (*on_confirmed)(void *ctx, uint64_t id);
 };
 
 int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_fleet_conf *conf,
@@ -171,6 +173,10 @@ void as_fleet_set_down(struct as_fleet *f, struct as_str deployment, bool down);
  * deployment had below the same prefix is its no more. False: the prefix is malformed, or there are
  * too many routes (core/registry/routes.h). */
 bool as_fleet_set_route(struct as_fleet *f, struct as_str deployment, struct as_str prefix);
+
+/* Calls on_confirmed with this id, which may be at once, when every client loop has the models and
+ * routes that there are now. */
+void as_fleet_confirm(struct as_fleet *f, uint64_t id);
 
 /* Whether workers are accepted and every deployment of our processes has a replica with slots.
  * Deployments of other workers do not count. */

@@ -241,9 +241,13 @@ static int restore_frames(struct as_fleet_deployment *d, const struct as_fleet_r
 
 int as_fleet_restore(struct as_fleet *f, const struct as_fleet_record *r, const char **ret_why)
 {
-    struct as_fleet_deployment *d = as_fleet_get_deployment(f, r->deployment);
+    struct as_fleet_deployment *d = as_fleet_find_deployment(f, r->deployment);
     int err;
 
+    /* it was deleted, and is deployed again before as_fleet_cleanup has removed it */
+    if (d && d->gone && !d->n_upstreams && r->frames.n)
+        as_fleet_remove_deployment(d);
+    d = as_fleet_get_deployment(f, r->deployment);
     *ret_why = "the server has as many deployments as it can have";
     if (!d)
         return AS_EFULL;

@@ -65,6 +65,69 @@ static void on_registry_letter(struct as_letter *letter, void *to)
         c->on_registry(c);
 }
 
+/* --- whether all loops have them --- */
+
+struct confirm_round {
+    struct as_fleet *fleet;
+    uint64_t id;
+    uint32_t n_out; /* letters that have not come back */
+};
+
+struct confirm_letter {
+    struct as_letter letter;
+    struct confirm_round *round;
+};
+
+static void end_round_if_done(struct confirm_round *r)
+{
+    struct as_fleet *f = r->fleet;
+
+    if (r->n_out)
+        return;
+    f->ops.on_confirmed(f->ctx, r->id);
+    free(r);
+}
+
+static void on_confirm_returned(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct confirm_letter *l = AS_CONTAINER(letter, struct confirm_letter, letter);
+    struct confirm_round *r = l->round;
+
+    free(l);
+    r->n_out--;
+    end_round_if_done(r);
+}
+
+/* On the client's loop. Letters are opened in their order: it has opened those before. */
+static void on_confirm_letter(struct as_letter *letter, void *to)
+{
+    const struct as_fleet_client *c = to;
+
+    letter->open = on_confirm_returned;
+    as_mbox_post(c->fleet->box, letter);
+}
+
+void as_fleet_confirm(struct as_fleet *f, uint64_t id)
+{
+    struct confirm_round *r = as_xalloc(sizeof(*r));
+
+    *r = (struct confirm_round){.fleet = f, .id = id};
+    AS_LIST_EACH_ENTRY(c, struct as_fleet_client, node, &f->clients) {
+        struct confirm_letter *l;
+
+        if (c->local)
+            continue;
+        l = as_xalloc(sizeof(*l));
+        l->round = r;
+        l->letter.open = on_confirm_letter;
+        r->n_out++; /* before it can come back, which is in a later turn of this loop */
+        as_mbox_post(&c->box, &l->letter);
+    }
+    end_round_if_done(r);
+}
+
+/* --- routes --- */
+
 bool as_fleet_set_route(struct as_fleet *f, struct as_str deployment, struct as_str prefix)
 {
     struct as_routes *g = as_routes_set(f->routes, deployment, prefix);

@@ -535,6 +535,7 @@ print(ray.get(dies.remote(folder + "/again")))
 
 def test_beside_an_installed_ray(world):
     out = run(world, """
+import asyncio
 import json
 import ray
 from ray import serve
@@ -546,6 +547,8 @@ class Model:
     async def __call__(self, x):
         if x < 0:
             raise ValueError("negative")
+        if x == 10:
+            await asyncio.Event().wait()  # until it is cancelled
         return x
 
 @ray.remote

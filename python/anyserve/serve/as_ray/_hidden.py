@@ -12,7 +12,6 @@ import json
 import os
 import re
 import threading
-import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from .._driver import deploying
@@ -21,15 +20,12 @@ from .._driver.code import pack
 from .._driver.current import driver
 from .._driver.server import Server, ServerOptions
 from ..api import HIDDEN as PREFIX
-from .._transport import CallMeta, current_transport
 from ..deployment import Application, deployment
-from ..exceptions import ActorDiedError, ActorUnavailableError, RayServeException, RayTaskError
 from ..graph import BuiltDeployment
 from . import ACTOR, JOB, default_runtime_env, environment
 
 __all__ = ["PREFIX", "Info", "Row", "create", "delete", "find", "in_use", "locked", "note_end", "rows", "server", "this"]
 
-KNOWN_TIMEOUT = 30.0  # seconds
 ENDED: List["Row"] = []  # what this process has ended, for lists of actors
 MAX_ENDED = 1000
 _held = threading.local()
@@ -118,28 +114,7 @@ def create(application: str, info: Info, code: type, args: Tuple[Any, ...] = (),
     except BaseException:
         _created.discard(application)
         raise
-    _wait_known(application, name)
     return name
-
-
-def _wait_known(application: str, name: str) -> None:
-    """Until calls can wait for it: the dispatcher hears of it from the controller, just after this process has. A call of all
-    replicas that there are, for which none waits, says whether it has. RuntimeError."""
-    meta = CallMeta(application, name, "__ray_ready__", True)
-    until, pause = time.monotonic() + KNOWN_TIMEOUT, 0.001
-    while True:
-        try:
-            current_transport().broadcast(meta, (), {}, None).next(KNOWN_TIMEOUT)
-            return
-        except StopIteration:
-            return
-        except RayTaskError:
-            return
-        except (RayServeException, ActorUnavailableError, ActorDiedError) as e:
-            if time.monotonic() > until:
-                raise RuntimeError("The dispatcher has not heard of %s: %s" % (name, e)) from None
-        time.sleep(pause)
-        pause = min(2 * pause, 0.05)
 
 
 # --- what there is ---
