@@ -202,6 +202,11 @@ struct as_worker_options {
     int64_t max_queued; /* of the deployment, instead of that of as_worker_conf; requests that are
                            queued already stay. -1: no limit; 0: as there */
     bool queued_per_caller; /* max_queued holds for each caller apart, not for all together */
+    /* How clients of HTTP are refused when max_queued requests wait: with this status, 429 or 503;
+     * 0: 503. And the delay in their field retry-after, which is rounded up to seconds; 0: the
+     * server estimates it; AS_NEVER: a delay of 0. */
+    uint32_t backpressure_status;
+    as_ns backpressure_retry;
 };
 int as_worker_set_options(struct as_worker *w, const struct as_worker_options *options);
 

@@ -191,7 +191,7 @@ class Link:
     def reply(self, ask: object, status: int, text: str, /) -> None: ...
     def set_options(self, health_period: int, health_timeout: int, execution_timeout: int, request_timeout: int,
                     health_failures: int, dump_signal: int, slots: int, idempotent: int, max_queued: int,
-                    queued_per_caller: bool, /) -> None: ...  # fmt: skip
+                    queued_per_caller: bool, backpressure_status: int, backpressure_retry: int, /) -> None: ...  # fmt: skip
     def trace(self, request_id: Optional[ContextVar[str]], /) -> None: ...
     def local(self, part: Optional[Callable[[Dict[str, np.ndarray], Dict[str, Any], Dict[str, Dict[str, Any]]], Any]],
               took: Optional[Callable[[], Any]], done: Callable[[int, str], Any], /) -> Local: ...  # fmt: skip

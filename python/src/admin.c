@@ -146,16 +146,17 @@ PyObject *native_link_set_services(PyObject *self, PyObject *args)
 PyObject *native_link_set_options(PyObject *self, PyObject *args)
 {
     struct as_worker_options o = {.size = sizeof(o)};
-    long long period, timeout, execution, request, max_queued;
+    long long period, timeout, execution, request, max_queued, retry;
     int idempotent, per_caller;
 
-    if (!PyArg_ParseTuple(args, "LLLLIIIiLp", &period, &timeout, &execution, &request,
+    if (!PyArg_ParseTuple(args, "LLLLIIIiLpIL", &period, &timeout, &execution, &request,
                           &o.health_failures, &o.dump_signal, &o.slots, &idempotent, &max_queued,
-                          &per_caller))
+                          &per_caller, &o.backpressure_status, &retry))
         return NULL;
     o.idempotent = idempotent;
     o.max_queued = max_queued;
     o.queued_per_caller = per_caller;
+    o.backpressure_retry = timeout_of(retry);
     o.health_period = timeout_of(period);
     o.health_timeout = timeout_of(timeout);
     o.execution_timeout = timeout_of(execution);

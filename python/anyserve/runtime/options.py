@@ -22,7 +22,7 @@ def check_options(options: Dict[str, Any]) -> Dict[str, Any]:
 
 def nanoseconds(options: Dict[str, Any], name: str) -> int:
     """A time for the extension. 0: it is not set; -1: never."""
-    if name not in options:
+    if options.get(name) is None:
         return 0
     return max(1, round(options[name] * 1e9)) if options[name] else -1
 
@@ -30,13 +30,15 @@ def nanoseconds(options: Dict[str, Any], name: str) -> int:
 def send_options(set_options: Callable[..., None], options: Dict[str, Any], dump_signal: int) -> None:
     """Sends options to the server, by the link."""
     idempotent = options.get("idempotent")
+    refusal = options.get("backpressure_config") or {}
     debugging = DEBUG in os.environ  # 0: the server uses those of its command line, which are "never"
     set_options(*[0 if debugging else nanoseconds(options, name) for name in TIMES],
                 int(options.get("health_check_failure_threshold", 0)), dump_signal,
                 int(options.get("max_ongoing_requests", 0)),
                 0 if idempotent is None else 1 if idempotent else -1,
                 int(options.get("max_queued_requests", 0)),
-                bool(options.get("max_queued_requests_per_caller", False)))  # fmt: skip
+                bool(options.get("max_queued_requests_per_caller", False)),
+                refusal.get("status_code") or 0, nanoseconds(refusal, "retry_after_s"))  # fmt: skip
 
 
 def send_traffic(set_traffic: Callable[[int, int, Optional[str]], None], options: Dict[str, Any]) -> None:

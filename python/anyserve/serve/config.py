@@ -85,7 +85,7 @@ class BackpressureConfig(Model):
     """The HTTP answer to requests beyond `max_queued_requests`."""
 
     status_code: int = option(503, one_of(503, 429))
-    retry_after_s: Optional[float] = option(None, nullable(number(0)))
+    retry_after_s: Optional[float] = option(None, nullable(number(0, 86400)))
 
 
 _POSITIVE = number(0, above=True)

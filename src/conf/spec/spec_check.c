@@ -133,6 +133,15 @@ static void check_update(struct as_spec_reader *r, const struct as_spec_object *
                       "max_surge: must not be 0 when max_unavailable is 0");
 }
 
+static void check_backpressure(struct as_spec_reader *r, const struct as_spec_value *v)
+{
+    struct as_spec_backpressure b;
+    const char *why = v->s ? as_spec_read_backpressure(v->s, &b) : NULL;
+
+    if (why)
+        as_spec_error(r->errors, v->line, v->column, "backpressure_config: %s", why);
+}
+
 static void check_deployment(struct as_spec_reader *r, const struct as_spec_object *o)
 {
     const struct as_spec_value *gpus = as_spec_value(o, AS_SPEC_DEPLOYMENT_NUM_GPUS),
@@ -151,6 +160,7 @@ static void check_deployment(struct as_spec_reader *r, const struct as_spec_obje
         as_spec_error(r->errors, num->line, num->column,
                       "num_cpus: above 1 it must be a whole number, for cpu_affinity: auto");
     check_update(r, o);
+    check_backpressure(r, as_spec_value(o, AS_SPEC_DEPLOYMENT_BACKPRESSURE));
 }
 
 void as_spec_check(struct as_spec_reader *r, const struct as_spec_object *o)

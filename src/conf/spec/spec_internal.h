@@ -45,6 +45,14 @@ void as_spec_unfold_runtime_env(struct as_spec_reader *r, struct as_spec_node *a
 void as_spec_check_fallbacks(struct as_spec_reader *r, const struct as_spec_object *file,
                              bool whole);
 
+struct as_spec_backpressure {
+    uint32_t status; /* 0: not set */
+    bool has_retry;
+    as_ns retry;
+};
+/* Reads the JSON of `backpressure_config`. NULL, or what is wrong with it. */
+const char *as_spec_read_backpressure(const char *json, struct as_spec_backpressure *ret_b);
+
 /* Appends a number of the row as people write it: in the units of the file, a SIZE as "4G". */
 void as_spec_put_number(const struct as_spec_row *row, int64_t v, struct as_buf *out);
 

@@ -123,6 +123,20 @@ static void set_option(struct as_frame_options *o, enum as_frame_option key, uin
     o->value[key] = value;
 }
 
+static void set_backpressure(const struct as_spec_object *deployment, struct as_frame_options *o)
+{
+    const char *json = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_BACKPRESSURE);
+    struct as_spec_backpressure b = {0};
+
+    if (!json)
+        return;
+    (void)as_spec_read_backpressure(json, &b); /* it was checked */
+    if (b.status)
+        set_option(o, AS_FRAME_OPT_BACKPRESSURE_STATUS, b.status);
+    if (b.has_retry)
+        set_option(o, AS_FRAME_OPT_BACKPRESSURE_RETRY, b.retry);
+}
+
 /* As python/anyserve/runtime/options.py sends them. */
 void as_spec_put_settings(const struct as_spec_object *deployment, bool debugging,
                           struct as_buf *frames)
@@ -146,6 +160,7 @@ void as_spec_put_settings(const struct as_spec_object *deployment, bool debuggin
     if (is_given(deployment, AS_SPEC_DEPLOYMENT_MAX_QUEUED_PER_CALLER) &&
         as_spec_value(deployment, AS_SPEC_DEPLOYMENT_MAX_QUEUED_PER_CALLER)->i)
         set_option(&o, AS_FRAME_OPT_PER_CALLER, 1);
+    set_backpressure(deployment, &o);
     if (canary) {
         t.flags = AS_FRAME_CANARY;
         t.canary = (uint32_t)as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_CANARY);

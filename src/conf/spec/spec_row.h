@@ -171,8 +171,10 @@ enum as_spec_class {
       "request_routing_stats_timeout_s|initial_backoff_s|backoff_multiplier|max_backoff_s",        \
       LIGHT, 0, "as Ray Serve's: kept; the dispatcher chooses the replica")                        \
     X(DEPLOYMENT, BACKPRESSURE, "backpressure_config", JSON, 0, 4096, "",                          \
-      "object:status_code|retry_after_s", LIGHT, 0,                                                \
-      "as Ray Serve's: kept; what an HTTP client gets when max_queued_requests wait")              \
+      "object:status_code|retry_after_s", RECONFIGURE, 0,                                          \
+      "as Ray Serve's: what an HTTP client gets when max_queued_requests wait: `status_code` 503 " \
+      "(the default) or 429, `Retry-After` of `retry_after_s` (0 to 86400, rounded up; default: "  \
+      "estimated)")                                                                                \
     X(DEPLOYMENT, NUM_CPUS, "num_cpus", NUMBER, 1, 1024000, "", "", RESTART, 0,                    \
       "sets the variables for the number of threads (OMP_NUM_THREADS, …), rounded up")             \
     X(DEPLOYMENT, NUM_GPUS, "num_gpus", NUMBER, 0, 64000, "", "", RESTART, 0,                      \

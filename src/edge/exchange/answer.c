@@ -89,7 +89,9 @@ struct header_values {
 static struct as_http_header retry_header(const struct as_exchange *x, struct as_str name,
                                           as_ns unit, struct header_values *v)
 {
-    as_ns delay = x->answer.retry_after ? x->answer.retry_after : RETRY_AFTER;
+    as_ns delay = !x->grpc && x->answer.backpressure.has_retry ? x->answer.backpressure.retry
+                  : x->answer.retry_after                      ? x->answer.retry_after
+                                                               : RETRY_AFTER;
     int n =
         snprintf(v->number, sizeof(v->number), "%lu", (unsigned long)((delay + unit - 1) / unit));
 
@@ -151,6 +153,12 @@ static uint32_t add_http_hints(const struct as_exchange *x, int err, struct as_h
     return 1;
 }
 
+static uint32_t http_status_of(const struct as_exchange *x, int err)
+{
+    return err == AS_EFULL && x->answer.backpressure.status ? x->answer.backpressure.status
+                                                            : as_err_http(err);
+}
+
 void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
 {
     struct as_http_header extra[AS_EXCHANGE_EXTRA];
@@ -165,7 +173,7 @@ void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
     va_end(ap);
     message.n = AS_MIN((size_t)n, sizeof(text) - 1);
     if (!x->grpc && !x->answer.on_fail) {
-        x->kind->fail(x, as_err_http(err), message, extra, add_http_hints(x, err, extra, &v));
+        x->kind->fail(x, http_status_of(x, err), message, extra, add_http_hints(x, err, extra, &v));
         return;
     }
     as_exchange_fail_status(x, as_err_grpc(err), message, extra,

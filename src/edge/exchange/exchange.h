@@ -86,6 +86,7 @@ struct as_exchange_answer {
     struct as_blob *tensors;               /* holds the answer's tensors when they are large */
     struct as_blob *deflated;              /* the compressed answer */
     as_ns retry_after;                     /* delay before a retry, for errors; 0: the default */
+    struct as_backpressure backpressure;   /* of plain HTTP: counts more than retry_after */
     const struct as_http_header *trailers; /* of gRPC, in place of grpc-status 0; NULL: that */
     uint32_t n_trailers;
     bool in_dispatch_arena;            /* parts of it are made in dispatch_arena */

@@ -494,6 +494,7 @@ static void send_error(struct as_exchange *x)
         return;
     }
     x->answer.retry_after = c->outcome.retry_after;
+    x->answer.backpressure = c->outcome.backpressure;
     if (__builtin_expect(as_fleet_is_aborted(x->edge->client.fleet), 0) && fail_shutdown(x))
         return;
     for (size_t i = 0; i < AS_COUNT(errors); i++) {

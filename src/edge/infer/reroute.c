@@ -73,6 +73,7 @@ static void restore_first_refusal(struct as_exchange *x)
 
     x->call.outcome.err = d->err;
     x->call.outcome.retry_after = d->retry_after;
+    x->call.outcome.backpressure = d->backpressure;
     x->model = d->requested;
 }
 
@@ -86,6 +87,7 @@ bool as_reroute_after_error(struct as_exchange *x)
     if (!d->n_refused) {
         d->err = c->outcome.err;
         d->retry_after = c->outcome.retry_after;
+        d->backpressure = c->outcome.backpressure;
     }
     d->may_have_run = d->may_have_run || c->core.ran;
     /* a request that may have run is only repeated if both models are idempotent */

@@ -18,8 +18,9 @@ struct as_reroute {
     bool pending;                     /* to be submitted again when the fleet has released it */
     struct as_param *params;          /* array for the parameters of an answer, and one more */
     uint32_t cap;
-    int err;           /* the first refusal */
-    as_ns retry_after; /* of the first refusal */
+    int err;                             /* the first refusal */
+    as_ns retry_after;                   /* of the first refusal … */
+    struct as_backpressure backpressure; /* … likewise */
 };
 
 /* Before the inputs are checked: may replace the default version by a canary that accepts them. */

@@ -317,7 +317,7 @@ static bool not_found(struct as_exchange *x, struct as_str path)
     n = snprintf(text, sizeof(text),
                  "Path '%.*s' not found. Ping http://.../-/routes for available routes.",
                  AS_STR_CUT(path, 200)); /* Ray's text, dots included: programs match it */
-    as_ingress_reply(x, 404, (struct as_str){text, (size_t)n}, 0);
+    as_ingress_reply(x, 404, (struct as_str){text, (size_t)n});
     return true;
 }
 
@@ -325,8 +325,12 @@ static void fail(struct as_exchange *x, uint32_t status, struct as_str message,
                  const struct as_http_header *extra AS_UNUSED, uint32_t n_extra AS_UNUSED)
 {
     as_exchange_cancel(x);
-    if (x->conn)
-        as_ingress_reply(x, status, message, status == 503 ? AS_SEC : 0);
+    if (!x->conn)
+        return;
+    if (status == 503)
+        as_ingress_refuse(x, status, message, AS_SEC);
+    else
+        as_ingress_reply(x, status, message);
 }
 
 static const struct as_exchange_kind kind = {

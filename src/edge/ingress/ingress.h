@@ -76,8 +76,10 @@ void as_ingress_drained(struct as_exchange *x);
 
 /* Sets g->open.id: the client's, or a new one; true: it is new. */
 bool as_ingress_set_id(struct as_ingress *g);
-/* Answers with a text of our own. retry: tells the client when to try again; 0: it does not. */
-void as_ingress_reply(struct as_exchange *x, uint32_t status, struct as_str text, as_ns retry);
+/* Answers with a text of our own. */
+void as_ingress_reply(struct as_exchange *x, uint32_t status, struct as_str text);
+/* The same, and tells the client after which delay it may try again. */
+void as_ingress_refuse(struct as_exchange *x, uint32_t status, struct as_str text, as_ns retry);
 /* Logs what is wrong with the answer of a handler, with the request's id. */
 void as_ingress_log_fault(struct as_ingress *g, const char *what);
 /* The value of the field `date`, valid until the next call. */

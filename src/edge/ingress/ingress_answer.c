@@ -124,7 +124,7 @@ static void refuse_answer(struct as_ingress *g, const char *why)
 {
     as_ingress_log_fault(g, why);
     as_exchange_cancel(g->x);
-    as_ingress_reply(g->x, 500, AS_STR("Internal Server Error"), 0);
+    as_ingress_reply(g->x, 500, AS_STR("Internal Server Error"));
 }
 
 /* The answer has begun, and cannot go on. */
@@ -296,7 +296,7 @@ static void reply_timeout(struct as_ingress *g)
                                               : "Request %.*s timed out after %gs.",
                      AS_STR_FMT(g->open.id), s);
 
-    as_ingress_reply(g->x, 408, (struct as_str){text, (size_t)n}, 0);
+    as_ingress_reply(g->x, 408, (struct as_str){text, (size_t)n});
 }
 
 static void reply_unserved(struct as_ingress *g)
@@ -309,7 +309,7 @@ static void reply_unserved(struct as_ingress *g)
                      "neither a method __call__ with a parameter nor serve.ingress.",
                      AS_STR_FMT(name), AS_STR_FMT(application));
 
-    as_ingress_reply(g->x, 500, (struct as_str){text, (size_t)n}, 0);
+    as_ingress_reply(g->x, 500, (struct as_str){text, (size_t)n});
 }
 
 /* A worker has said that it failed, with a gRPC status. */
@@ -318,8 +318,8 @@ static void reply_status(struct as_ingress *g, const struct as_outcome *o)
     switch (o->status) {
     case AS_STATUS_RESOURCE_EXHAUSTED:
     case AS_STATUS_UNAVAILABLE:
-        as_ingress_reply(g->x, 503, o->message.n ? o->message : AS_STR("Service Unavailable"),
-                         AS_SEC);
+        as_ingress_refuse(g->x, 503, o->message.n ? o->message : AS_STR("Service Unavailable"),
+                          AS_SEC);
         return;
     case AS_STATUS_DEADLINE_EXCEEDED:
         reply_timeout(g);
@@ -327,8 +327,19 @@ static void reply_status(struct as_ingress *g, const struct as_outcome *o)
     default:
         if (o->message.n)
             as_ingress_log_fault(g, "the worker failed");
-        as_ingress_reply(g->x, 500, AS_STR("Internal Server Error"), 0);
+        as_ingress_reply(g->x, 500, AS_STR("Internal Server Error"));
     }
+}
+
+/* It was not executed. */
+static void reply_refused(struct as_ingress *g, const struct as_outcome *o, struct as_str text)
+{
+    const struct as_backpressure *b = &o->backpressure; /* zeros, unless the queue is full */
+
+    as_ingress_refuse(g->x, b->status ? b->status : 503, text,
+                      b->has_retry     ? b->retry
+                      : o->retry_after ? o->retry_after
+                                       : AS_SEC);
 }
 
 static void reply_error(struct as_ingress *g, const struct as_outcome *o)
@@ -342,11 +353,11 @@ static void reply_error(struct as_ingress *g, const struct as_outcome *o)
     } else if (o->err == AS_EUNIMPLEMENTED) {
         reply_unserved(g);
     } else if (o->err == AS_EFULL || o->err == AS_EUNAVAILABLE || o->err == AS_ESUSPECT) {
-        as_ingress_reply(g->x, 503, text, o->retry_after ? o->retry_after : AS_SEC);
+        reply_refused(g, o, text);
     } else {
         /* the replica died, and the request may have run */
         as_ingress_log_fault(g, as_err_text(o->err));
-        as_ingress_reply(g->x, 500, AS_STR("Internal Server Error"), 0);
+        as_ingress_reply(g->x, 500, AS_STR("Internal Server Error"));
     }
 }
 
@@ -370,6 +381,6 @@ void as_ingress_on_answer(struct as_call *c)
         reply_error(g, &c->outcome);
     } else if (x->state != AS_EXCHANGE_ANSWERED) {
         as_ingress_log_fault(g, "it ended without an answer");
-        as_ingress_reply(x, 500, AS_STR("Internal Server Error"), 0);
+        as_ingress_reply(x, 500, AS_STR("Internal Server Error"));
     }
 }

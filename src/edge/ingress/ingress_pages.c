@@ -10,7 +10,10 @@ static const struct as_routes *routes_of(const struct as_exchange *x)
 
 static void send_text(struct as_exchange *x, uint32_t status, const char *text)
 {
-    as_ingress_reply(x, status, as_str_of(text), status == 503 ? AS_SEC : 0);
+    if (status == 503)
+        as_ingress_refuse(x, status, as_str_of(text), AS_SEC);
+    else
+        as_ingress_reply(x, status, as_str_of(text));
 }
 
 void as_ingress_routes_page(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)

@@ -40,7 +40,8 @@ bool as_ingress_set_id(struct as_ingress *g)
 
 /* --- texts --- */
 
-void as_ingress_reply(struct as_exchange *x, uint32_t status, struct as_str text, as_ns retry)
+/* retry: AS_NEVER: none is named */
+static void send_text(struct as_exchange *x, uint32_t status, struct as_str text, as_ns retry)
 {
     struct as_http_header extra[3];
     struct as_rest_reply r = {.status = status,
@@ -60,7 +61,7 @@ void as_ingress_reply(struct as_exchange *x, uint32_t status, struct as_str text
         id = (struct as_str){made, make_id(made)};
     r.body = &body;
     extra[r.n_extra++] = (struct as_http_header){AS_STR("x-request-id"), id};
-    if (retry) {
+    if (retry != AS_NEVER) {
         size_t n = (size_t)snprintf(number, sizeof(number), "%lu",
                                     (unsigned long)((retry + AS_SEC - 1) / AS_SEC));
 
@@ -69,6 +70,16 @@ void as_ingress_reply(struct as_exchange *x, uint32_t status, struct as_str text
     if (status == 426) /* of a websocket's handshake: which version is served */
         extra[r.n_extra++] = (struct as_http_header){AS_STR("sec-websocket-version"), AS_STR("13")};
     as_rest_send(x, &r);
+}
+
+void as_ingress_reply(struct as_exchange *x, uint32_t status, struct as_str text)
+{
+    send_text(x, status, text, AS_NEVER);
+}
+
+void as_ingress_refuse(struct as_exchange *x, uint32_t status, struct as_str text, as_ns retry)
+{
+    send_text(x, status, text, retry);
 }
 
 void as_ingress_log_fault(struct as_ingress *g, const char *what)

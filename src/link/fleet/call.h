@@ -29,12 +29,20 @@ struct as_call_owner {
 };
 void as_call_owner_fini(struct as_call_owner *o);
 
+/* How a client of HTTP is refused when the queue of a deployment is full. */
+struct as_backpressure {
+    uint32_t status; /* 0: that of AS_EFULL */
+    bool has_retry;  /* the delay before a retry is … */
+    as_ns retry;     /* … this, and not estimated */
+};
+
 struct as_outcome {
     int err;           /* 0: `result` holds the outputs; else AS_E… */
     uint32_t status;   /* the gRPC status that the worker gave; 0: the one that belongs to err */
     bool started;      /* with such a status: user code has run */
     as_ns retry_after; /* with AS_EFULL: how long the client should wait; 0: unknown */
-    uint64_t dropped;  /* with AS_EUNTAKEN: size of the answer that there was no memory for */
+    struct as_backpressure backpressure; /* with AS_EFULL: as the deployment has it */
+    uint64_t dropped;      /* with AS_EUNTAKEN: size of the answer that there was no memory for */
     struct as_str message; /* error text; may be empty; valid during on_answer */
     /* The outputs, valid during on_answer; the bytes of large ones as long as its blob, whose
      * reference on_answer takes over. Not aligned if they come from a simple worker. */

@@ -23,7 +23,7 @@ static void describe_full(const struct as_call *c, const struct as_fleet_deploym
     snprintf(ret_text, TEXT_MAX,
              "Request dropped due to backpressure (num_queued_requests=%u, "
              "max_queued_requests=%lld).",
-             d->per_caller && c->core.waiting
+             d->options.per_caller && c->core.waiting
                  ? *c->core.waiting
                  : as_deployment_queued(d->core) + as_deployment_prefetched(d->core),
              (long long)as_deployment_max_queued(d->core));

@@ -46,9 +46,11 @@ static void refuse_call(struct as_call *c, const struct as_fleet_deployment *d,
     if (m && !c->core.is_mirror) /* a mirrored copy is not a client's request */
         as_model_stat_refuse(&m->stat);
     as_call_set_error(c, d, err);
-    if (err == AS_EFULL)
+    if (err == AS_EFULL) {
+        c->outcome.backpressure = d->options.backpressure;
         c->outcome.retry_after =
             as_deployment_retry_after(d->core, as_loop_now(c->client->fleet->loop));
+    }
     as_fleet_answer_call(c);
 }
 
@@ -197,11 +199,11 @@ static void submit_call(struct as_fleet *f, struct as_call *c)
         return;
     }
     c->core.model = AS_FLEET_MODEL_PLACE(c->core.model);
-    if (c->core.deadline == AS_NEVER && d->request_timeout && !is_websocket(c))
-        c->core.deadline = as_loop_now(f->loop) + d->request_timeout;
-    if (__builtin_expect(d->idempotent != AS_FLEET_AS_REGISTERED, 0))
-        c->core.idempotent = d->idempotent == AS_FLEET_IDEMPOTENT;
-    if (__builtin_expect(d->per_caller, 0))
+    if (c->core.deadline == AS_NEVER && d->options.request_timeout && !is_websocket(c))
+        c->core.deadline = as_loop_now(f->loop) + d->options.request_timeout;
+    if (__builtin_expect(d->options.idempotent != AS_FLEET_AS_REGISTERED, 0))
+        c->core.idempotent = d->options.idempotent == AS_FLEET_IDEMPOTENT;
+    if (__builtin_expect(d->options.per_caller, 0))
         count_for_owner(f, c);
     deadline = c->core.deadline; /* read now: submitting may answer and free the call */
     err = c->only ? as_deployment_submit_to(c->only, &c->core, as_loop_now(f->loop))
@@ -230,6 +232,7 @@ void as_fleet_client_submit(struct as_fleet_client *c, struct as_call *call)
     call->awaited = false;
     call->outcome.result.blob = NULL;
     call->outcome.retry_after = 0;
+    call->outcome.backpressure = (struct as_backpressure){0};
     if (call->stream)
         as_call_init_stream(call);
     if (call->payload.batching)

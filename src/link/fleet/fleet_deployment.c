@@ -73,7 +73,7 @@ struct as_fleet_deployment *as_fleet_get_deployment(struct as_fleet *f, struct a
     }
     if (vacant) {
         vacant->name = as_str_dup(name);
-        vacant->request_timeout = f->conf.request_timeout;
+        vacant->options.request_timeout = f->conf.request_timeout;
         return vacant;
     }
     if (n == AS_FLEET_DEPLOYMENTS_MAX)
@@ -83,7 +83,7 @@ struct as_fleet_deployment *as_fleet_get_deployment(struct as_fleet *f, struct a
     d->name = as_str_dup(name);
     d->number = n;
     d->unserved_since = AS_NEVER;
-    d->request_timeout = f->conf.request_timeout;
+    d->options.request_timeout = f->conf.request_timeout;
     atomic_init(&d->down, false);
     atomic_init(&d->expected, false);
     atomic_init(&d->registered, false);
@@ -114,8 +114,7 @@ static int ensure_core(struct as_fleet_deployment *d, const struct as_frame_regi
             return 0;
         if (d->declared) { /* what a worker says counts more than what the record says */
             d->max_queued = conf.max_queued;
-            as_fleet_set_options(d, d->request_timeout, d->idempotent, d->max_queued_option,
-                                 d->per_caller);
+            as_fleet_set_options(d, &d->options);
             return 0;
         }
         *ret_why = "the deployment's options differ from those of its other models or replicas";
@@ -376,17 +375,35 @@ int as_fleet_declare_model(struct as_fleet_deployment *d, const struct as_frame_
     return err;
 }
 
-void as_fleet_set_options(struct as_fleet_deployment *d, as_ns request_timeout,
-                          enum as_fleet_idempotent idempotent, int64_t max_queued, bool per_caller)
+struct as_fleet_options as_fleet_options_of(const struct as_frame_options *o, as_ns request_timeout)
 {
-    d->request_timeout = request_timeout;
-    d->idempotent = idempotent;
-    d->max_queued_option = max_queued;
-    d->per_caller = per_caller;
+    struct as_fleet_options ours = {.request_timeout = request_timeout};
+
+    static_assert(AS_FRAME_QUEUED_ANY == (uint64_t)-1, "the same as core's -1");
+    if (o->has >> AS_FRAME_OPT_REQUEST_TIMEOUT & 1)
+        ours.request_timeout = o->value[AS_FRAME_OPT_REQUEST_TIMEOUT];
+    if (o->has >> AS_FRAME_OPT_IDEMPOTENT & 1)
+        ours.idempotent =
+            o->value[AS_FRAME_OPT_IDEMPOTENT] ? AS_FLEET_IDEMPOTENT : AS_FLEET_NOT_IDEMPOTENT;
+    if (o->has >> AS_FRAME_OPT_MAX_QUEUED & 1)
+        ours.max_queued = (int64_t)o->value[AS_FRAME_OPT_MAX_QUEUED];
+    ours.per_caller = o->has >> AS_FRAME_OPT_PER_CALLER & 1 && o->value[AS_FRAME_OPT_PER_CALLER];
+    if (o->has >> AS_FRAME_OPT_BACKPRESSURE_STATUS & 1)
+        ours.backpressure.status = (uint32_t)o->value[AS_FRAME_OPT_BACKPRESSURE_STATUS];
+    if (o->has >> AS_FRAME_OPT_BACKPRESSURE_RETRY & 1) {
+        ours.backpressure.has_retry = true;
+        ours.backpressure.retry = o->value[AS_FRAME_OPT_BACKPRESSURE_RETRY];
+    }
+    return ours;
+}
+
+void as_fleet_set_options(struct as_fleet_deployment *d, const struct as_fleet_options *o)
+{
+    d->options = *o;
     if (!d->core)
         return;
-    as_deployment_set_max_queued(d->core, max_queued ? max_queued : d->max_queued);
-    as_deployment_set_per_caller(d->core, per_caller, as_loop_now(d->fleet->loop));
+    as_deployment_set_max_queued(d->core, o->max_queued ? o->max_queued : d->max_queued);
+    as_deployment_set_per_caller(d->core, o->per_caller, as_loop_now(d->fleet->loop));
 }
 
 static void store_traffic(struct as_fleet_deployment *d, const struct as_traffic *t)
@@ -474,10 +491,9 @@ void as_fleet_remove_deployment(struct as_fleet_deployment *d)
     free(d->name);
     d->name = NULL;
     as_fleet_forget_records(d);
-    d->max_queued = d->max_queued_option = 0;
-    d->per_caller = false;
+    d->max_queued = 0;
+    d->options = (struct as_fleet_options){0};
     d->declared = false;
-    d->idempotent = AS_FLEET_AS_REGISTERED;
     memset(d->exits, 0, sizeof(d->exits));
     d->deleted = d->gone = false;
     d->unserved_since = AS_NEVER;

@@ -51,12 +51,19 @@ enum as_fleet_idempotent {
     AS_FLEET_NOT_IDEMPOTENT,
 };
 
-static inline enum as_fleet_idempotent as_fleet_idempotent_of(const struct as_frame_options *o)
-{
-    if (!(o->has >> AS_FRAME_OPT_IDEMPOTENT & 1))
-        return AS_FLEET_AS_REGISTERED;
-    return o->value[AS_FRAME_OPT_IDEMPOTENT] ? AS_FLEET_IDEMPOTENT : AS_FLEET_NOT_IDEMPOTENT;
-}
+/* What OPTIONS say of the deployment: those of its workers, or of the controller before one has
+ * come. */
+struct as_fleet_options {
+    as_ns request_timeout; /* deadline of requests that have none of their own; 0: none */
+    enum as_fleet_idempotent idempotent; /* for all its models */
+    int64_t max_queued;                  /* 0: as registered; -1: no limit */
+    bool per_caller;                     /* the limit holds for each caller apart */
+    struct as_backpressure backpressure; /* how a client is refused when the queue is full */
+};
+
+/* request_timeout: for OPTIONS that set none. */
+struct as_fleet_options as_fleet_options_of(const struct as_frame_options *o,
+                                            as_ns request_timeout);
 
 /* One place of the table. It is allocated once and freed with the fleet, since other threads read
  * its flags by a number from an older snapshot. A deployment of workers that we have not started is
@@ -71,17 +78,14 @@ struct as_fleet_deployment {
     as_ns unserved_since; /* since when it has no upstream; AS_NEVER: it has one */
     bool deleted;         /* its models are unknown to clients … */
     bool gone;          /* … and none of our processes is left: removed with its last upstream */
-    int64_t max_queued; /* from the registrations … */
-    int64_t max_queued_option; /* … and what a worker's OPTIONS set instead; 0: nothing */
-    bool per_caller;           /* … and whether the limit holds for each caller apart */
+    int64_t max_queued; /* from the registrations; those of the options count more */
+    struct as_fleet_options options;
     bool declared;             /* known from records: no worker has registered a model here yet */
     bool incomplete;           /* a model of it could not be recorded */
     struct as_buf settings;    /* as they were recorded last */
-    enum as_fleet_idempotent idempotent; /* for all its models */
-    struct as_traffic traffic;           /* as its workers declare; owns the text */
-    struct as_service_set *services;     /* likewise: gRPC services of the user; NULL: none */
-    as_ns request_timeout;          /* deadline of requests that have none of their own; 0: none */
-    uint64_t exits[AS_FLEET_EXITS]; /* how its processes ended */
+    struct as_traffic traffic; /* as its workers declare; owns the text */
+    struct as_service_set *services; /* likewise: gRPC services of the user; NULL: none */
+    uint64_t exits[AS_FLEET_EXITS];  /* how its processes ended */
     struct as_fleet_model *models;
     uint32_t n_models;
     uint64_t n_gone;       /* models that were removed so far */
@@ -234,9 +238,7 @@ void as_fleet_set_services(struct as_fleet_deployment *d, struct as_service_set 
 int as_fleet_read_services(const struct as_frame *frame, struct as_service_set **ret_set,
                            const char **ret_why);
 void as_fleet_put_services(const struct as_service_set *set, struct as_outq *q);
-/* What its workers' OPTIONS say about the deployment. max_queued 0: as registered. */
-void as_fleet_set_options(struct as_fleet_deployment *d, as_ns request_timeout,
-                          enum as_fleet_idempotent idempotent, int64_t max_queued, bool per_caller);
+void as_fleet_set_options(struct as_fleet_deployment *d, const struct as_fleet_options *o);
 /* Updates `ready` after a replica was added, removed or drained. d may be NULL. */
 void as_fleet_update_ready(struct as_fleet_deployment *d);
 /* Counts the deployment's upstreams. since: until when the upstream served; 0: it will not come

@@ -65,32 +65,41 @@ static struct as_str said_fallback(const struct as_fleet_deployment *d)
     return same ? as_id_name(id) : id;
 }
 
+static void set_option(struct as_frame_options *o, enum as_frame_option key, uint64_t value)
+{
+    o->has |= 1u << key;
+    o->value[key] = value;
+}
+
+/* The reverse of as_fleet_options_of. */
+static void put_options(const struct as_fleet_deployment *d, struct as_outq *q)
+{
+    const struct as_fleet_options *ours = &d->options;
+    struct as_frame_options o = {0};
+
+    if (ours->request_timeout != d->fleet->conf.request_timeout)
+        set_option(&o, AS_FRAME_OPT_REQUEST_TIMEOUT, ours->request_timeout);
+    if (ours->idempotent != AS_FLEET_AS_REGISTERED)
+        set_option(&o, AS_FRAME_OPT_IDEMPOTENT, ours->idempotent == AS_FLEET_IDEMPOTENT);
+    if (ours->max_queued)
+        set_option(&o, AS_FRAME_OPT_MAX_QUEUED, (uint64_t)ours->max_queued);
+    if (ours->per_caller)
+        set_option(&o, AS_FRAME_OPT_PER_CALLER, 1);
+    if (ours->backpressure.status)
+        set_option(&o, AS_FRAME_OPT_BACKPRESSURE_STATUS, ours->backpressure.status);
+    if (ours->backpressure.has_retry)
+        set_option(&o, AS_FRAME_OPT_BACKPRESSURE_RETRY, ours->backpressure.retry);
+    as_frame_put_options(q, &o);
+}
+
 static void put_settings(const struct as_fleet_deployment *d, struct as_outq *q)
 {
-    struct as_frame_options o = {0};
     struct as_frame_traffic t = {.flags = d->traffic.is_canary ? AS_FRAME_CANARY : 0,
                                  .canary = d->traffic.canary,
                                  .mirror = d->traffic.mirror,
                                  .fallback = said_fallback(d)};
 
-    if (d->request_timeout != d->fleet->conf.request_timeout) {
-        o.has |= 1u << AS_FRAME_OPT_REQUEST_TIMEOUT;
-        o.value[AS_FRAME_OPT_REQUEST_TIMEOUT] = d->request_timeout;
-    }
-    if (d->idempotent != AS_FLEET_AS_REGISTERED) {
-        o.has |= 1u << AS_FRAME_OPT_IDEMPOTENT;
-        o.value[AS_FRAME_OPT_IDEMPOTENT] = d->idempotent == AS_FLEET_IDEMPOTENT;
-    }
-    if (d->max_queued_option) {
-        static_assert(AS_FRAME_QUEUED_ANY == (uint64_t)-1, "the same as core's -1");
-        o.has |= 1u << AS_FRAME_OPT_MAX_QUEUED;
-        o.value[AS_FRAME_OPT_MAX_QUEUED] = (uint64_t)d->max_queued_option;
-    }
-    if (d->per_caller) {
-        o.has |= 1u << AS_FRAME_OPT_PER_CALLER;
-        o.value[AS_FRAME_OPT_PER_CALLER] = 1;
-    }
-    as_frame_put_options(q, &o);
+    put_options(d, q);
     as_frame_put_traffic(q, &t);
     if (d->services)
         as_fleet_put_services(d->services, q);
@@ -159,17 +168,13 @@ static int restore_model(struct as_fleet_deployment *d, const struct as_frame *f
 static int restore_options(struct as_fleet_deployment *d, const struct as_frame *frame)
 {
     struct as_frame_options o;
+    struct as_fleet_options ours;
     int err = as_frame_get_options(frame, &o);
 
     if (err)
         return err;
-    as_fleet_set_options(
-        d,
-        o.has >> AS_FRAME_OPT_REQUEST_TIMEOUT & 1 ? o.value[AS_FRAME_OPT_REQUEST_TIMEOUT]
-                                                  : d->fleet->conf.request_timeout,
-        as_fleet_idempotent_of(&o),
-        o.has >> AS_FRAME_OPT_MAX_QUEUED & 1 ? (int64_t)o.value[AS_FRAME_OPT_MAX_QUEUED] : 0,
-        o.has >> AS_FRAME_OPT_PER_CALLER & 1 && o.value[AS_FRAME_OPT_PER_CALLER]);
+    ours = as_fleet_options_of(&o, d->fleet->conf.request_timeout);
+    as_fleet_set_options(d, &ours);
     return 0;
 }
 

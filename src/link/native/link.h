@@ -58,7 +58,7 @@ struct as_link_rx {
 struct as_link_health {
     struct as_timer timer; /* for next_check and next_scan, whichever is first */
     /* Set by the server, or by the worker's OPTIONS. 0: none (check_timeout is never 0). */
-    as_ns check_period, check_timeout, execution_timeout, request_timeout;
+    as_ns check_period, check_timeout, execution_timeout;
     uint32_t failures_max;   /* failed checks in a row after which the process is killed */
     uint32_t dump_signal;    /* sent before the kill, so that the worker prints stacks; 0: none */
     as_ns next_check;        /* when to send the next check, or to look at the pending one */
@@ -72,10 +72,7 @@ struct as_link_health {
     uint32_t failures;       /* failed checks in a row; not 0: it gets no new requests */
     uint64_t suspects_up_to; /* last stream that was started when the first of these failed */
 
-    /* Options of the deployment. 0: as registered. */
-    int64_t max_queued;
-    bool per_caller;
-    enum as_fleet_idempotent idempotent;
+    struct as_fleet_options of_deployment;
 };
 
 /* What is logged and reported about the end of a link, after clients have their answers. */

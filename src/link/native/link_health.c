@@ -320,15 +320,14 @@ void as_link_health_init(struct as_link *l)
     l->health.check_period = conf->health_period;
     l->health.check_timeout = conf->health_timeout;
     l->health.execution_timeout = conf->execution_timeout;
-    l->health.request_timeout = conf->request_timeout;
+    l->health.of_deployment.request_timeout = conf->request_timeout;
     l->health.failures_max = conf->health_failures;
     l->health.next_check = l->health.next_scan = AS_NEVER;
 }
 
 static void apply_options(struct as_link *l)
 {
-    as_fleet_set_options(l->up.deploy, l->health.request_timeout, l->health.idempotent,
-                         l->health.max_queued, l->health.per_caller);
+    as_fleet_set_options(l->up.deploy, &l->health.of_deployment);
     as_fleet_record_settings(l->up.deploy);
     l->health.next_check = now_of(l) + jitter(l, l->health.check_period);
     l->health.check_stream = 0;
@@ -375,15 +374,10 @@ void as_link_on_options(struct as_link *l, const struct as_frame *f)
         option_or_default(&o, AS_FRAME_OPT_HEALTH_TIMEOUT, conf->health_timeout);
     l->health.execution_timeout =
         option_or_default(&o, AS_FRAME_OPT_EXECUTION_TIMEOUT, conf->execution_timeout);
-    l->health.request_timeout =
-        option_or_default(&o, AS_FRAME_OPT_REQUEST_TIMEOUT, conf->request_timeout);
     l->health.failures_max =
         (uint32_t)option_or_default(&o, AS_FRAME_OPT_HEALTH_FAILURES, conf->health_failures);
     l->health.dump_signal = (uint32_t)option_or_default(&o, AS_FRAME_OPT_DUMP_SIGNAL, 0);
-    /* AS_FRAME_QUEUED_ANY is core's -1 */
-    l->health.max_queued = (int64_t)option_or_default(&o, AS_FRAME_OPT_MAX_QUEUED, 0);
-    l->health.per_caller = option_or_default(&o, AS_FRAME_OPT_PER_CALLER, 0);
-    l->health.idempotent = as_fleet_idempotent_of(&o);
+    l->health.of_deployment = as_fleet_options_of(&o, conf->request_timeout);
     if (as_link_is_up(l))
         apply_options(l);
 }

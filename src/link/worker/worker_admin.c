@@ -164,10 +164,12 @@ static bool encode_options(const struct as_worker_options *v, struct as_frame_op
         !set_option_time(o, AS_FRAME_OPT_HEALTH_TIMEOUT, v->health_timeout) ||
         !set_option_time(o, AS_FRAME_OPT_EXECUTION_TIMEOUT, v->execution_timeout) ||
         !set_option_time(o, AS_FRAME_OPT_REQUEST_TIMEOUT, v->request_timeout) ||
+        !set_option_time(o, AS_FRAME_OPT_BACKPRESSURE_RETRY, v->backpressure_retry) ||
         v->health_timeout == AS_NEVER || v->dump_signal > 64 ||
         v->health_failures > AS_FRAME_FAILURES_MAX || v->slots > AS_WORKER_SLOTS ||
         v->idempotent < -1 || v->idempotent > 1 || v->max_queued < -1 ||
-        v->max_queued > (int64_t)AS_FRAME_QUEUED_MAX)
+        v->max_queued > (int64_t)AS_FRAME_QUEUED_MAX ||
+        (v->backpressure_status && v->backpressure_status != 429 && v->backpressure_status != 503))
         return false;
     if (v->dump_signal)
         set_option(o, AS_FRAME_OPT_DUMP_SIGNAL, v->dump_signal);
@@ -178,6 +180,8 @@ static bool encode_options(const struct as_worker_options *v, struct as_frame_op
                    v->max_queued < 0 ? AS_FRAME_QUEUED_ANY : (uint64_t)v->max_queued);
     if (v->queued_per_caller)
         set_option(o, AS_FRAME_OPT_PER_CALLER, 1);
+    if (v->backpressure_status)
+        set_option(o, AS_FRAME_OPT_BACKPRESSURE_STATUS, v->backpressure_status);
     if (v->idempotent)
         set_option(o, AS_FRAME_OPT_IDEMPOTENT, v->idempotent > 0);
     return true;

@@ -311,6 +311,8 @@ enum as_frame_option {
     AS_FRAME_OPT_MAX_QUEUED,      /* queue limit; 1 … AS_FRAME_QUEUED_MAX, or _ANY: no limit */
     AS_FRAME_OPT_IDEMPOTENT,      /* 1: requests may run twice; 0: they may not */
     AS_FRAME_OPT_PER_CALLER,      /* 1: the queue limit holds for each caller apart; 0: for all */
+    AS_FRAME_OPT_BACKPRESSURE_STATUS, /* of HTTP, when the queue is full: 429 or 503 */
+    AS_FRAME_OPT_BACKPRESSURE_RETRY,  /* ns, for its field retry-after */
     AS_FRAME_OPTION_END
 };
 #define AS_FRAME_OPTION_MAX   (86400 * (uint64_t)AS_SEC) /* maximum of the times: a day */

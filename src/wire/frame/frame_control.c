@@ -328,6 +328,8 @@ static bool is_option(uint32_t key, uint64_t v)
         return (v >= 1 && v <= AS_FRAME_QUEUED_MAX) || v == AS_FRAME_QUEUED_ANY;
     if (key == AS_FRAME_OPT_IDEMPOTENT || key == AS_FRAME_OPT_PER_CALLER)
         return v <= 1;
+    if (key == AS_FRAME_OPT_BACKPRESSURE_STATUS)
+        return v == 429 || v == 503;
     return v <= AS_FRAME_OPTION_MAX && (v || key != AS_FRAME_OPT_HEALTH_TIMEOUT);
 }
 

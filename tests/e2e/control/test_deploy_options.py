@@ -1,5 +1,6 @@
 """Options of a deployment that its workers are told: at the start, under load, and when they go again."""
 
+import http.client
 import json
 import os
 
@@ -97,6 +98,40 @@ def test_limits_change_under_load(start, file, connect):
     put(server, file())  # as the code says
     reach(lambda: slots(server), 100)
     assert server.worker() == pid
+
+
+def refused_over_http(server):
+    c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    try:
+        c.request("POST", "/v2/models/wait/infer", json.dumps({"inputs": [ONE]}))
+        r = c.getresponse()
+        assert "queue" in json.loads(r.read())["error"]
+        return r.status, r.headers["retry-after"]
+    finally:
+        c.close()
+
+
+def test_how_clients_of_http_are_refused(start, file, connect):
+    limits = {"max_ongoing_requests": 1, "max_queued_requests": 1}
+    server = start(file(**limits, backpressure_config={"status_code": 429, "retry_after_s": 6.2}))
+    client, pid = connect(server), server.worker()
+    calls = [client.begin("wait", X) for _ in range(2)]
+    reach(lambda: counts(server), (1, 1))
+    assert refused_over_http(server) == (429, "7")
+    assert client.begin("wait", X).exception().code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    put(server, file(**limits, backpressure_config={"retry_after_s": 0}))
+    reach(lambda: refused_over_http(server), (503, "0"))
+    put(server, file(**limits, backpressure_config={"status_code": 429}))
+    reach(lambda: refused_over_http(server)[0], 429)
+    assert int(refused_over_http(server)[1]) >= 1  # estimated
+    put(server, file(**limits))
+    reach(lambda: refused_over_http(server)[0], 503)
+    put(server, file(max_ongoing_requests=3))
+    client.infer("go", X)
+    assert all(c.result() is not None for c in calls)
+    assert server.worker() == pid
+    assert "backpressure_config: retry_after_s is not a number from 0 to 86400" in put(
+        server, file(backpressure_config={"retry_after_s": 86401}), status=400)
 
 
 def test_logging_changes_and_goes(start, file, connect):

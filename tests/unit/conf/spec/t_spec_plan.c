@@ -204,6 +204,30 @@ static void settings_are_as_a_worker_says_them(void **state AS_UNUSED)
     assert_int_equal(o.value[AS_FRAME_OPT_MAX_QUEUED], 7);
 }
 
+static void check_backpressure(const char *config, uint64_t status, uint64_t retry, bool has_retry)
+{
+    char text[200], fallback[16];
+    struct as_frame_options o;
+    struct as_frame_traffic t;
+
+    snprintf(text, sizeof(text), DEPLOYMENT("backpressure_config: {%s}"), config);
+    read_settings(text, false, &o, &t, fallback);
+    assert_int_equal(o.has, (status ? 1u << AS_FRAME_OPT_BACKPRESSURE_STATUS : 0) |
+                                (has_retry ? 1u << AS_FRAME_OPT_BACKPRESSURE_RETRY : 0));
+    assert_int_equal(o.value[AS_FRAME_OPT_BACKPRESSURE_STATUS], status);
+    assert_int_equal(o.value[AS_FRAME_OPT_BACKPRESSURE_RETRY], retry);
+}
+
+static void backpressure_is_said_to_the_dispatcher(void **state AS_UNUSED)
+{
+    check_backpressure("", 0, 0, false);
+    check_backpressure("status_code: 503, retry_after_s: null", 503, 0, false);
+    check_backpressure("status_code: 429, retry_after_s: 1.2", 429, 1200 * AS_MS, true);
+    check_backpressure("retry_after_s: 0", 0, 0, true);
+    check_backpressure("retry_after_s: 1.0e-30", 0, 1, true); /* rounded up to a second */
+    check_backpressure("retry_after_s: 86400", 0, 86400 * AS_SEC, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +237,7 @@ int main(void)
         cmocka_unit_test(the_context_has_names_and_options),
         cmocka_unit_test(changes_have_user_config_only_on_request),
         cmocka_unit_test(settings_are_as_a_worker_says_them),
+        cmocka_unit_test(backpressure_is_said_to_the_dispatcher),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
 

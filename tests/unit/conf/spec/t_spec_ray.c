@@ -66,6 +66,14 @@ static void configurations_are_checked_by_the_names_in_them(void **state AS_UNUS
     refused(DEPLOYMENT("backpressure_config: {status: 429}"),
             "f:2:23: backpressure_config: unknown key status; it may have status_code, "
             "retry_after_s\n");
+    refused(DEPLOYMENT("backpressure_config: {status_code: 500}"),
+            "f:2:22: backpressure_config: status_code is not 503 or 429\n");
+    refused(DEPLOYMENT("backpressure_config: {status_code: '429'}"),
+            "f:2:22: backpressure_config: status_code is not 503 or 429\n");
+    refused(DEPLOYMENT("backpressure_config: {retry_after_s: -0.1}"),
+            "f:2:22: backpressure_config: retry_after_s is not a number from 0 to 86400\n");
+    refused(DEPLOYMENT("backpressure_config: {retry_after_s: 86400.1}"),
+            "f:2:22: backpressure_config: retry_after_s is not a number from 0 to 86400\n");
     refused(DEPLOYMENT("request_router_config: 3"),
             "f:2:24: request_router_config: '3' is not a mapping\n");
     refused(DEPLOYMENT("max_surge_percent: 101"),

@@ -22,11 +22,11 @@ static int restore(const char *model, struct as_outq *q, bool whole)
 
     as_buf_init(&frames);
     as_outq_peek(q, &frames);
-    err = as_fleet_restore(w.fleet,
-                           &(struct as_fleet_record){as_str_of(w.deployment ? w.deployment : "default#app"),
-                                                     as_str_of(model), as_buf_slice(&frames), whole,
-                                                     w.declared},
-                           &why);
+    err = as_fleet_restore(
+        w.fleet,
+        &(struct as_fleet_record){as_str_of(w.deployment ? w.deployment : "default#app"),
+                                  as_str_of(model), as_buf_slice(&frames), whole, w.declared},
+        &why);
     assert_true(!err || why[0]);
     as_buf_fini(&frames);
     as_outq_fini(q);
@@ -214,9 +214,13 @@ static void settings_come_back(void **state AS_UNUSED)
         .flags = AS_FRAME_CANARY, .canary = 5000, .mirror = 7, .fallback = AS_STR("other")};
     struct as_frame_register r = model(true);
     const struct as_fleet_deployment *d;
+    struct request *q;
 
     o.has |= 1u << AS_FRAME_OPT_IDEMPOTENT | 1u << AS_FRAME_OPT_MAX_QUEUED |
-             1u << AS_FRAME_OPT_PER_CALLER;
+             1u << AS_FRAME_OPT_PER_CALLER | 1u << AS_FRAME_OPT_BACKPRESSURE_STATUS |
+             1u << AS_FRAME_OPT_BACKPRESSURE_RETRY;
+    o.value[AS_FRAME_OPT_BACKPRESSURE_STATUS] = 429;
+    o.value[AS_FRAME_OPT_BACKPRESSURE_RETRY] = 0;
     o.value[AS_FRAME_OPT_PER_CALLER] = 1;
     o.value[AS_FRAME_OPT_IDEMPOTENT] = 0;
     o.value[AS_FRAME_OPT_MAX_QUEUED] = 2;
@@ -224,16 +228,19 @@ static void settings_come_back(void **state AS_UNUSED)
     restore_model(&r);
     restore_settings(&o, &t);
     d = w.fleet->deploys[0];
-    assert_int_equal(d->request_timeout, 3 * AS_SEC);
-    assert_int_equal(d->idempotent, AS_FLEET_NOT_IDEMPOTENT);
-    assert_true(d->per_caller);
+    assert_int_equal(d->options.request_timeout, 3 * AS_SEC);
+    assert_int_equal(d->options.idempotent, AS_FLEET_NOT_IDEMPOTENT);
+    assert_true(d->options.per_caller);
     assert_true(known("m")->traffic.is_canary);
     assert_int_equal(known("m")->traffic.canary, 5000);
     assert_int_equal(known("m")->traffic.mirror, 7);
     assert_true(as_str_eq(known("m")->traffic.fallback, AS_STR("default#other")));
     submit();
     submit();
-    assert_int_equal(submit()->call.outcome.err, AS_EFULL);
+    q = submit();
+    assert_int_equal(q->call.outcome.err, AS_EFULL);
+    assert_int_equal(q->call.outcome.backpressure.status, 429);
+    assert_true(q->call.outcome.backpressure.has_retry && !q->call.outcome.backpressure.retry);
     as_fleet_record_settings(w.fleet->deploys[0]);
     assert_int_equal(w.records, 0); /* the same as was restored */
     end();

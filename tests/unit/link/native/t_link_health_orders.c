@@ -58,6 +58,36 @@ static void a_worker_bounds_the_queue_while_requests_wait(void **state AS_UNUSED
     end();
 }
 
+static void a_worker_says_how_clients_are_refused(void **state AS_UNUSED)
+{
+    struct as_frame_options o = one_option(AS_FRAME_OPT_BACKPRESSURE_STATUS, 429);
+    struct as_fleet_conf conf = usual();
+    const struct as_backpressure *now;
+    struct request *q;
+    struct hand *h;
+
+    conf.max_prefetch = 0;
+    conf.deployment.max_queued = 1;
+    o.has |= 1u << AS_FRAME_OPT_BACKPRESSURE_RETRY;
+    o.value[AS_FRAME_OPT_BACKPRESSURE_RETRY] = 1500 * AS_MS;
+    begin(conf);
+    h = join(0, "t0", false, &o);
+    now = &w.fleet->deploys[0]->options.backpressure;
+    while (!(q = submit())->answered)
+        ;
+    assert_int_equal(q->call.outcome.err, AS_EFULL);
+    assert_int_equal(q->call.outcome.backpressure.status, 429);
+    assert_int_equal(q->call.outcome.backpressure.retry, 1500 * AS_MS);
+    tell(h, AS_FRAME_OPT_BACKPRESSURE_STATUS, 503);
+    UNTIL(now->status == 503 && !now->has_retry);
+    as_frame_put_options(&h->out, &no_options); /* as the server is set */
+    UNTIL(!now->status);
+    q = submit();
+    assert_int_equal(q->call.outcome.backpressure.status, 0);
+    assert_false(q->call.outcome.backpressure.has_retry);
+    end();
+}
+
 static void a_worker_declares_what_may_run_twice(void **state AS_UNUSED)
 {
     for (int yes = 0; yes < 2; yes++) {
@@ -70,7 +100,7 @@ static void a_worker_declares_what_may_run_twice(void **state AS_UNUSED)
         q = submit();
         assert_int_equal(q->call.core.idempotent, yes);
         as_frame_put_options(&h->out, &no_options);
-        UNTIL(w.fleet->deploys[0]->idempotent == AS_FLEET_AS_REGISTERED);
+        UNTIL(w.fleet->deploys[0]->options.idempotent == AS_FLEET_AS_REGISTERED);
         assert_int_equal(submit()->call.core.idempotent, !yes);
         assert_int_equal(q->call.core.idempotent, yes); /* what it was taken with */
         end();
@@ -314,6 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_deployment_has_a_deadline_for_them),
         cmocka_unit_test(a_worker_bounds_the_queue_while_requests_wait),
+        cmocka_unit_test(a_worker_says_how_clients_are_refused),
         cmocka_unit_test(a_worker_declares_what_may_run_twice),
         cmocka_unit_test(options_that_make_no_sense_end_the_link),
         cmocka_unit_test(a_dead_process_has_no_link),

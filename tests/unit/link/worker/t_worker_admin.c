@@ -307,6 +307,26 @@ static void the_limits_of_the_deployment_are_sent(void **state)
     assert_int_equal(told.value[AS_FRAME_OPT_IDEMPOTENT], 1);
 }
 
+static void how_clients_are_refused_is_sent(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_options o = {
+        .size = sizeof(o), .backpressure_status = 429, .backpressure_retry = AS_NEVER};
+    struct as_frame_options told;
+
+    assert_int_equal(as_worker_set_options(p->w, &o), 0);
+    told = expect_options(p);
+    assert_int_equal(told.has, 1u << AS_FRAME_OPT_BACKPRESSURE_STATUS |
+                                   1u << AS_FRAME_OPT_BACKPRESSURE_RETRY);
+    assert_int_equal(told.value[AS_FRAME_OPT_BACKPRESSURE_STATUS], 429);
+    assert_int_equal(told.value[AS_FRAME_OPT_BACKPRESSURE_RETRY], 0);
+    o.backpressure_status = 404;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o.backpressure_status = 503;
+    o.backpressure_retry = AS_FRAME_OPTION_MAX + 1;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+}
+
 /* --- slots --- */
 
 static void set_slots(struct pair *p, uint32_t slots)
@@ -388,6 +408,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(options_are_sent_to_a_new_link, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(the_limits_of_the_deployment_are_sent, setup,
                                         pair_teardown),
+        cmocka_unit_test_setup_teardown(how_clients_are_refused_is_sent, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(fewer_slots_than_execute, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(a_new_link_is_granted_as_many_as_were_set, setup,
                                         pair_teardown),

@@ -86,6 +86,13 @@ static void options_have_bounds(void **state AS_UNUSED)
     assert_int_equal(options_with(AS_FRAME_OPT_PER_CALLER, 0, 0, 1), 0);
     assert_int_equal(options_with(AS_FRAME_OPT_PER_CALLER, 0, 1, 1), 0);
     assert_int_equal(options_with(AS_FRAME_OPT_PER_CALLER, 0, 2, 1), AS_EPROTO);
+    for (uint64_t status = 428; status <= 504; status++)
+        assert_int_equal(options_with(AS_FRAME_OPT_BACKPRESSURE_STATUS, 0, status, 1),
+                         status == 429 || status == 503 ? 0 : AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_BACKPRESSURE_RETRY, 0, 0, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_BACKPRESSURE_RETRY, 0, AS_FRAME_OPTION_MAX, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_BACKPRESSURE_RETRY, 0, AS_FRAME_OPTION_MAX + 1, 1),
+                     AS_EPROTO);
     assert_int_equal(options_with(1, 1, 1, 1), AS_EPROTO); /* reserved */
     assert_int_equal(options_with(0, 0, 1, 1), AS_EPROTO); /* no key */
     assert_int_equal(options_with(1, 0, 1, 2), AS_EPROTO); /* twice */
