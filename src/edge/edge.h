@@ -60,6 +60,7 @@ struct as_edge_conf {
     uint64_t max_http_body;     /* bytes of the body of a plain HTTP request, before inflating */
     uint64_t max_pickle;        /* AS_INTERFACE_CONTROL: bytes of pickled code */
     uint64_t ingress_buffer;    /* bytes of a body that are collected for an application */
+    struct as_str root_path;    /* before the paths that applications see; clients do not send it */
     uint64_t max_inflated;      /* bytes of a compressed message or body, after inflating */
     const char *message_option; /* the options that set these, for error texts */
     const char *body_option;
@@ -114,7 +115,7 @@ enum as_rpc {
     AS_RPC_HEARTBEAT,
     AS_RPC_SERVE_HEALTHZ, /* of ray.serve.RayServeAPIService */
     AS_RPC_SERVE_APPLICATIONS,
-    AS_RPC_SERVICE, /* a method of a service of the user, with one message in each direction */
+    AS_RPC_SERVICE,      /* a method of a service of the user, with one message in each direction */
     AS_RPC_HEALTH_WATCH, /* from here on: streaming */
     AS_RPC_SERVICE_STREAM, /* the other methods of such services */
     AS_RPC_MODEL_STREAM_INFER,

@@ -176,6 +176,18 @@ static int parse_letter(struct as_option_set *o, const char *arg, const char *ne
     return AS_EINVALID;
 }
 
+/* Empty, or a path that is the same whether it is percent-decoded or not. */
+static bool is_root_path(struct as_str s)
+{
+    if (!s.n)
+        return true;
+    for (size_t i = 0; i < s.n; i++) {
+        if (s.p[i] <= ' ' || s.p[i] > '~' || strchr("%?#", s.p[i]))
+            return false;
+    }
+    return s.p[0] == '/' && s.p[s.n - 1] != '/';
+}
+
 /* Checks that need more than one option, or more than a row can say. */
 static int check_together(const struct as_option_set *o, struct as_buf *err)
 {
@@ -192,6 +204,12 @@ static int check_together(const struct as_option_set *o, struct as_buf *err)
     if (!as_origin_list_is_valid(as_str_of(o->v[AS_OPT_ALLOW_ORIGIN].s), &bad)) {
         as_buf_printf(err, "--%s: '%.*s' is not like https://host or http://host:port",
                       as_option_key(AS_OPT_ALLOW_ORIGIN), AS_STR_FMT(bad));
+        return AS_EINVALID;
+    }
+    if (!is_root_path(as_str_of(o->v[AS_OPT_ROOT_PATH].s))) {
+        as_buf_printf(err, "--%s: '%s' is not like /shop: %s", as_option_key(AS_OPT_ROOT_PATH),
+                      o->v[AS_OPT_ROOT_PATH].s,
+                      "it begins with a slash, ends without one, and has no escapes");
         return AS_EINVALID;
     }
     for (size_t i = 0; i < AS_COUNT(ordered); i++) {

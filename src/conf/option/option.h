@@ -78,6 +78,9 @@ enum as_option_type {
       "-p N: gRPC and HTTP port; 0 takes any free port")                                           \
     X(GRPC_PORT, "grpc-port", INT, 0, 65535, "off", "off", RDB, "Listening",                       \
       "an additional port, for clients that expect gRPC on 8001")                                  \
+    X(ROOT_PATH, "root-path", STRING, 0, 1024, "", "PATH", RD, "Listening",                        \
+      "path below which clients see the server, without it in their requests: a proxy removes "    \
+      "it; applications get it before root_path and path, as in Ray Serve")                        \
     X(STATUS_PORT, "status-port", INT, 0, 65535, "8002", "off", RDB, "Listening",                  \
       "/metrics, /status on 127.0.0.1; if 8002 is in use, the next port")                          \
     X(MANAGEMENT, "management", STRING, 0, 262, "", "ADDRESS:PORT", RB, "Listening",               \

@@ -4,6 +4,7 @@
 #include "edge/rest/rest_body.h"
 #include "edge/websocket/websocket.h"
 #include "wire/http/http_field.h"
+#include "wire/name_check.h"
 
 #include <string.h>
 
@@ -245,6 +246,21 @@ static bool set_fields(struct as_ingress *g)
     return true;
 }
 
+/* --root-path and the path behind it. Without memory the request is failed, and the path alone is
+ * returned. */
+static struct as_str put_below_root(struct as_exchange *x, struct as_str path)
+{
+    struct as_str root = x->edge->conf.root_path;
+    char *p = root.n ? as_exchange_alloc(x, root.n + path.n, 1, "the request") : NULL;
+
+    if (!p)
+        return path;
+    memcpy(p, root.p, root.n);
+    if (path.n)
+        memcpy(p + root.n, path.p, path.n);
+    return (struct as_str){p, root.n + path.n};
+}
+
 static void set_open(struct as_ingress *g, const struct as_route *r, struct as_str path,
                      struct as_str query)
 {
@@ -255,9 +271,9 @@ static void set_open(struct as_ingress *g, const struct as_route *r, struct as_s
                                           .method = x->head->method,
                                           .scheme = x->head->scheme,
                                           .authority = x->head->authority,
-                                          .path = path,
+                                          .path = put_below_root(x, path),
                                           .query = query,
-                                          .root_path = r->root,
+                                          .root_path = put_below_root(x, r->root),
                                           .peer = as_str_of(at ? at->peer : ""),
                                           .server = as_str_of(at ? at->local : "")};
 }
@@ -295,6 +311,8 @@ static bool start(struct as_exchange *x, struct as_str path, struct as_str query
     x->answer.in_dispatch_arena = true;
     x->call.route = r;
     set_open(g, r, path, query);
+    if (x->state == AS_EXCHANGE_ANSWERED)
+        return true;
     if ((x->head->wants_websocket && !as_websocket_check(x)) || !set_fields(g))
         return true;
     g->has_length = as_rest_body_length(x, &g->length);
@@ -309,14 +327,19 @@ static bool start(struct as_exchange *x, struct as_str path, struct as_str query
 static bool not_found(struct as_exchange *x, struct as_str path)
 {
     const struct as_routes *all = x->edge->client.routes;
-    char text[512];
+    struct as_str root = x->edge->conf.root_path, shown;
+    char room[AS_ROUTE_PREFIX_MAX + 256], text[512];
     int n;
 
     if (!all || !as_routes_count(all))
         return false;
+    shown = decode_path(path, room, sizeof(room));
+    if (!as_name_check_line(shown))
+        shown = path;
     n = snprintf(text, sizeof(text),
-                 "Path '%.*s' not found. Ping http://.../-/routes for available routes.",
-                 AS_STR_CUT(path, 200)); /* Ray's text, dots included: programs match it */
+                 "Path '%.*s%.*s' not found. Ping http://.../-/routes for available routes.",
+                 AS_STR_CUT(root, 200),
+                 AS_STR_CUT(shown, 200)); /* Ray's text, dots included: programs match it */
     as_ingress_reply(x, 404, (struct as_str){text, (size_t)n});
     return true;
 }

@@ -345,15 +345,15 @@ def test_shutdown_asks(started):
 def test_options_of_the_server_reach_it(serve):
     """As `anyserve options` of the process that was started; those without effect are said."""
     path = serve.write("serve.yaml", {"http_options": {"port": serve.world.port, "keep_alive_timeout_s": 0, "request_timeout_s": 2.5,
-                                                       "root_path": "/x"},
+                                                       "root_path": "/x", "root_url": "http://h"},
                                       "applications": [{"name": "shop", "import_path": "shop:app"}]})  # fmt: skip
     process, log = serve.start("run", path)
     wait_for(process, log, "Ctrl-C ends this program.")
     pid = int(log.read_text().split("pid ")[1].split()[0])
     with open(f"/proc/{pid}/cmdline", "rb") as f:
         arguments = f.read().decode().split("\0")
-    assert {"--idle-timeout=1000us", "--request-timeout=2500000us"} <= set(arguments)
-    assert "http_options: root_path has no effect." in log.read_text()
+    assert {"--idle-timeout=1000us", "--request-timeout=2500000us", "--root-path=/x"} <= set(arguments)
+    assert "http_options: root_url has no effect." in log.read_text()
     process.send_signal(signal.SIGINT)
     assert process.wait(2 * wait.SECONDS) == 0, log.read_text()
 

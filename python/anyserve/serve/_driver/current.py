@@ -129,9 +129,9 @@ def server_options(http: Union[None, Dict[str, Any], HTTPOptions], grpc: Union[N
         fields["request_timeout_s"] = options.request_timeout_s
         # 0 of Ray is: at once, which the server's least value is
         fields["idle_timeout_s"] = max(options.keep_alive_timeout_s, 0.001) if "keep_alive_timeout_s" in given else None
-        for name in ("root_path", "root_url"):
-            if getattr(options, name):
-                logger.warning("http_options: %s has no effect.", name)
+        fields["root_path"] = options.root_path or None
+        if options.root_url:
+            logger.warning("http_options: root_url has no effect.")
     if grpc is not None:
         options = as_model(gRPCOptions, grpc)
         if "port" in options.model_fields_set:

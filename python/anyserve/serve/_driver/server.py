@@ -40,9 +40,11 @@ class ServerOptions(NamedTuple):
     request_timeout_s: Optional[float] = None
     log_level: Optional[str] = None
     idle_timeout_s: Optional[float] = None  # of a connection
+    root_path: Optional[str] = None
 
     def arguments(self) -> List[str]:
-        found = [("--host", self.host), ("--grpc-port", self.grpc_port), ("--log-level", self.log_level)]
+        found = [("--host", self.host), ("--grpc-port", self.grpc_port), ("--log-level", self.log_level),
+                 ("--root-path", self.root_path)]
         for key, seconds in (("--request-timeout", self.request_timeout_s), ("--idle-timeout", self.idle_timeout_s)):
             if seconds is not None:
                 found.append((key, "%dus" % round(seconds * 1e6)))  # times of options have no fractions

@@ -242,9 +242,23 @@ static void off_is_zero_where_the_table_says_so(void **state AS_UNUSED)
 
 static void options_are_checked_against_each_other(void **state AS_UNUSED)
 {
+    static const char *const roots[] = {"/", "shop", "/shop/", "/a%2Fb", "/a b", "/a?b", "/a#b"};
     struct as_option_set o;
 
     check_ok(&o, ARGS("--restart-backoff=30s"));
+    check_ok(&o, ARGS("--root-path="));
+    check_ok(&o, ARGS("--root-path=/a"));
+    check_ok(&o, ARGS("--root-path=/shop/v2"));
+    for (size_t i = 0; i < AS_COUNT(roots); i++) {
+        char text[200], arg[40];
+
+        snprintf(arg, sizeof(arg), "--root-path=%s", roots[i]);
+        snprintf(text, sizeof(text),
+                 "--root-path: '%s' is not like /shop: it begins with a slash, ends without one, "
+                 "and has no escapes",
+                 roots[i]);
+        check_refused(ARGS(arg), text);
+    }
     check_refused(ARGS("--restart-backoff=30001ms"),
                   "--restart-backoff is above --restart-backoff-max");
     check_refused(ARGS("--stream-window=2M", "--connection-window=1M"),
