@@ -66,6 +66,7 @@ struct as_edge_conf {
     const char *body_option;
     const char *pickle_option;
     const char *inflated_option;
+    bool no_reflection; /* gRPC reflection is an unknown method */
     enum as_compress_mode compress;
     uint64_t compress_min;    /* bytes; smaller answers are not compressed */
     uint32_t stream_requests; /* requests in progress on one ModelStreamInfer call */

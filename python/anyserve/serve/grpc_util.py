@@ -12,6 +12,7 @@ __all__ = ["RayServegRPCContext", "gRPCInputStream"]
 T = TypeVar("T")
 _KEY = re.compile(r"[0-9a-z_.-]+")
 _MAX_TRAILERS = 60
+_ENCODINGS = ("identity", "deflate", "gzip")  # by the number of a grpc.Compression
 _MAX_DETAILS = 4096  # bytes of grpc-message, encoded: AS_GRPC_MESSAGE_MAX
 
 
@@ -67,7 +68,7 @@ class RayServegRPCContext:
         self._peer = peer
         self._code: Any = 0
         self._details = ""
-        self._compression: Any = None
+        self._compression: Optional[str] = None
         self._trailing_metadata: List[Tuple[str, Any]] = [("request_id", request_id)]
 
     @classmethod
@@ -124,8 +125,11 @@ class RayServegRPCContext:
         self._code = code
 
     def set_compression(self, compression: Any) -> None:
-        """Kept, without effect: `--response-compression` decides."""
-        self._compression = compression
+        """How the answer is compressed, a grpc.Compression, if the client reads that. Counts more than
+        `--response-compression`. Without effect on streams of answers."""
+        if isinstance(compression, bool) or not isinstance(compression, int) or not 0 <= compression < len(_ENCODINGS):
+            raise ValueError("%r is no grpc.Compression" % (compression,))
+        self._compression = _ENCODINGS[compression]
 
     def set_details(self, details: str) -> None:
         """The text of the status; default of an exception: its own."""
@@ -177,12 +181,15 @@ def _line(key: Any, value: Any) -> str:
     return text.strip()
 
 
-def encode_status(status: int, details: str, trailing_metadata: Sequence[Tuple[str, Any]]) -> bytes:
-    """The last buffer of a call. ValueError: a key or a value cannot be sent."""
+def encode_status(status: int, details: str, trailing_metadata: Sequence[Tuple[str, Any]], encoding: Optional[str] = None) -> bytes:
+    """The last buffer of a call. encoding: how its message is compressed; None: as the server is set. ValueError: a key or a
+    value cannot be sent."""
     if len(trailing_metadata) > _MAX_TRAILERS:
         raise ValueError("trailing metadata has at most %d entries, not %d" % (_MAX_TRAILERS, len(trailing_metadata)))
     lines = [str(status), encode_details(details)]
     for key, value in trailing_metadata:
         text = _line(key, value)
         lines += [key, text]
+    if encoding is not None:
+        lines += ["grpc-encoding", encoding]
     return "\n".join(lines).encode("ascii")

@@ -142,6 +142,7 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o)
         .body_option = "--max-http-body-bytes",
         .inflated_option = "--max-inflated-bytes",
         .max_inflated = as_option_u64(o, AS_OPT_MAX_INFLATED_BYTES),
+        .no_reflection = !as_option_bool(o, AS_OPT_GRPC_REFLECTION),
         .compress = (enum as_compress_mode)as_option_u64(o, AS_OPT_RESPONSE_COMPRESSION),
         .compress_min = as_option_u64(o, AS_OPT_MIN_COMPRESS_BYTES),
         .header_timeout = as_option_ns(o, AS_OPT_HEADER_TIMEOUT),

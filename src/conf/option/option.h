@@ -339,6 +339,8 @@ enum as_option_type {
       RD, "Clients", "time in which it must answer a ping or a close")                             \
     X(RESPONSE_COMPRESSION, "response-compression", ENUM, 0, 0, "match", "off|match|always", RD,   \
       "Clients", "responses to compress; match: responses to compressed requests")                 \
+    X(GRPC_REFLECTION, "grpc-reflection", BOOL, 0, 1, "on", "", RD, "Clients",                     \
+      "answer gRPC reflection: clients may ask which methods and messages there are")              \
     X(MIN_COMPRESS_BYTES, "min-compress-bytes", SIZE, 0, 2147483647, "1K", "", RD, "Clients",      \
       "smaller responses are not compressed")                                                      \
     X(MIN_PING_INTERVAL, "min-ping-interval", DURATION, 0, 86400 * AS_SEC, "5m", "off", RD,        \

@@ -258,6 +258,8 @@ static enum as_gzip_format choose_message_encoding(const struct as_exchange *x)
 {
     struct as_str list = as_http_head_find(x->head, accept_encoding.name);
 
+    if (x->answer.has_encoding)
+        return as_gzip_in_grpc_list(list, x->answer.encoding) ? x->answer.encoding : AS_GZIP_NONE;
     if (x->edge->conf.compress == AS_COMPRESS_MATCH)
         return as_gzip_in_grpc_list(list, x->body.encoding) ? x->body.encoding : AS_GZIP_NONE;
     for (int f = AS_GZIP_GZIP; f < AS_GZIP_FORMATS; f++) {
@@ -308,7 +310,7 @@ static bool send_compressed(struct as_exchange *x, const struct as_http_piece *b
     for (uint32_t i = 0; i < n; i++)
         len += body[i].n;
     len -= AS_GRPC_PREFIX;
-    if (!f || len < x->edge->conf.compress_min || len < 2)
+    if (!f || len < 2 || (len < x->edge->conf.compress_min && !x->answer.has_encoding))
         return false;
     s = as_arena_alloc(&x->arena, sizeof(*s) + size, 8);
     if (!s)
@@ -325,6 +327,8 @@ static bool send_compressed(struct as_exchange *x, const struct as_http_piece *b
 
 static bool may_compress(const struct as_exchange *x)
 {
+    if (x->answer.has_encoding)
+        return x->answer.encoding != AS_GZIP_NONE;
     return x->edge->conf.compress == AS_COMPRESS_MATCH
                ? x->body.is_compressed
                : x->edge->conf.compress == AS_COMPRESS_ALWAYS;

@@ -233,6 +233,15 @@ enum as_rpc as_grpc_method_find(enum as_interface interface, struct as_str path)
     return (enum as_rpc)i;
 }
 
+static enum as_rpc find_method(const struct as_edge *e, struct as_str path)
+{
+    enum as_rpc rpc = as_grpc_method_find(e->conf.interface, path);
+
+    if (e->conf.no_reflection && (rpc == AS_RPC_REFLECTION || rpc == AS_RPC_REFLECTION_ALPHA))
+        return AS_RPC_UNKNOWN;
+    return rpc;
+}
+
 /* The RPC of a path that is none of ours: a method of a service of the user. */
 static enum as_rpc find_service(struct as_exchange *x)
 {
@@ -426,7 +435,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
     x->rpc = AS_RPC_HTTP;
     if (x->grpc) {
         x->kind = &unary_grpc;
-        x->rpc = as_grpc_method_find(c->edge->conf.interface, head->path);
+        x->rpc = find_method(c->edge, head->path);
         if (x->rpc == AS_RPC_UNKNOWN && c->edge->conf.interface == AS_INTERFACE_CLIENTS)
             x->rpc = find_service(x);
     }

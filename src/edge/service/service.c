@@ -282,6 +282,8 @@ static void on_answer(struct as_call *c)
     pieces[1] =
         (struct as_http_piece){(const uint8_t *)a.message.p, a.message.n, c->outcome.result.blob};
     if (a.has_status) {
+        x->answer.has_encoding = a.has_encoding;
+        x->answer.encoding = a.encoding;
         x->answer.trailers = a.trailers;
         x->answer.n_trailers = a.n_trailers;
     }

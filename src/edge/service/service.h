@@ -37,6 +37,8 @@ struct as_service_answer {
     uint32_t status;                       /* 0 … 16 */
     const struct as_http_header *trailers; /* grpc-status first; in the exchange's arena */
     uint32_t n_trailers;
+    bool has_encoding; /* the handler has chosen how the message is compressed */
+    enum as_gzip_format encoding;
 };
 /* Reads a body that was checked. False: the request was failed, since it is none of such a call. */
 bool as_service_read_answer(struct as_exchange *x, const struct as_payload *p,

@@ -34,14 +34,21 @@ static bool is_message(struct as_str s)
 }
 
 /* NULL, or what is wrong with it. */
-static const char *read_trailers(struct as_str rest, struct as_http_header *h, uint32_t *ret_n)
+static const char *read_trailers(struct as_str rest, struct as_http_header *h,
+                                 struct as_service_answer *a)
 {
-    uint32_t n = *ret_n;
+    uint32_t n = a->n_trailers;
     struct as_str key, value;
 
     while (next_line(&rest, &key)) {
         if (!next_line(&rest, &value))
             return "a key of its trailers has no value";
+        if (as_str_eq(key, AS_STR("grpc-encoding"))) { /* it is none of them */
+            if (as_gzip_format_of(value, &a->encoding))
+                return "its encoding is unknown";
+            a->has_encoding = true;
+            continue;
+        }
         if (n == TRAILERS_MAX)
             return "it has more than 62 trailers";
         h[n] = (struct as_http_header){key, value};
@@ -49,11 +56,12 @@ static const char *read_trailers(struct as_str rest, struct as_http_header *h, u
             return "a trailer is no valid metadata";
         n++;
     }
-    *ret_n = n;
+    a->n_trailers = n;
     return NULL;
 }
 
-/* The block: the status, its text as in grpc-message, then a key and a value in turn; lines. */
+/* The block: the status, its text as in grpc-message, then a key and a value in turn; lines. The
+ * key grpc-encoding says how the message is to be compressed. */
 static const char *read_status(struct as_exchange *x, struct as_str block,
                                struct as_service_answer *a)
 {
@@ -78,7 +86,7 @@ static const char *read_status(struct as_exchange *x, struct as_str block,
     a->has_status = true;
     a->trailers = h;
     a->n_trailers = n;
-    return read_trailers(block, h, &a->n_trailers);
+    return read_trailers(block, h, a);
 }
 
 bool as_service_read_answer(struct as_exchange *x, const struct as_payload *p,

@@ -23,6 +23,9 @@ class Greeter:
             grpc_context.set_code(grpc.StatusCode.OK)
             grpc_context.set_details("all well")
             grpc_context.set_trailing_metadata([("first", "1"), ("raw-bin", b"\x00\xff"), ("first", "2")])
+        elif what == "compress":
+            grpc_context.set_compression(grpc.Compression(request.number))
+            return pb.Greeting(text="x" * 200)
         elif what == "code":
             grpc_context.set_code(grpc.StatusCode.DATA_LOSS)
             grpc_context.set_details("lost\nin two lines: 100% ü ")

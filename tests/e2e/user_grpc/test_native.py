@@ -1,12 +1,15 @@
 """A deployment file with `grpc_servicer_functions`, and a dispatcher with several event loops."""
 
 import ast
+import gzip
 import threading
+import zlib
 
 import grpc
 import pytest
 from greeter_names import ADD
 from support import paths
+from support.h2client import H2, messages_of, prefixed
 
 pytestmark = pytest.mark.core
 HERE = paths.E2E / "user_grpc"
@@ -22,6 +25,41 @@ applications:
 """
     path = os.pathsep.join([str(paths.SDK), protos, str(HERE)])
     return serve("greeter.yaml", "--threads", request.param, verb="start", source=file, env={"PYTHONPATH": path})
+
+
+def test_compression_that_a_method_sets(server):
+    """Of short messages, too, where the client reads it; whatever --response-compression says."""
+    import greeter_pb2 as pb
+
+    unpack = {"gzip": gzip.decompress, "deflate": zlib.decompress, None: bytes}
+
+    def ask(http, kind, accept):
+        request = prefixed(pb.Name(name="compress", number=kind).SerializeToString())
+        reply = http.grpc(request, "Hello", [("grpc-accept-encoding", accept)], service="userdefined.Greeter")
+        ((flag, message),) = messages_of(reply.data)
+        encoding = reply.headers.get("grpc-encoding")
+        assert (reply.grpc_status, flag) == (0, encoding is not None), reply.grpc_message
+        assert pb.Greeting.FromString(unpack[encoding](message)).text == "x" * 200
+        return encoding
+
+    with H2(server.host, server.port) as http:
+        assert ask(http, grpc.Compression.Gzip, "identity,deflate,gzip") == "gzip"
+        assert ask(http, grpc.Compression.Deflate, "identity,deflate,gzip") == "deflate"
+        assert ask(http, grpc.Compression.Gzip, "identity,deflate") is None
+        assert ask(http, grpc.Compression.NoCompression, "identity,deflate,gzip") is None
+
+
+@pytest.mark.parametrize("options, wants", [((), True), (("--no-grpc-reflection",), False)])
+def test_reflection_is_an_option(serve, options, wants):
+    server = serve("echo.py", *options)
+    with grpc.insecure_channel(server.address) as channel:
+        for version in ("v1", "v1alpha"):
+            call = channel.stream_stream(f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo")
+            try:
+                (answer,) = call(iter([b"\x3a\x00"]), timeout=60)  # list_services: ""
+                assert wants and b"inference.GRPCInferenceService" in answer
+            except grpc.RpcError as e:
+                assert not wants and e.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_calls_and_streams(server):

@@ -136,6 +136,7 @@ def server_options(http: Union[None, Dict[str, Any], HTTPOptions], grpc: Union[N
         options = as_model(gRPCOptions, grpc)
         if "port" in options.model_fields_set:
             fields["grpc_port"] = options.port
+        fields["grpc_reflection"] = None if options.enable_reflection else "off"
         if options.request_timeout_s is not None and fields.get("request_timeout_s") is None:
             fields["request_timeout_s"] = options.request_timeout_s
     if logging_config is not None:

@@ -41,10 +41,11 @@ class ServerOptions(NamedTuple):
     log_level: Optional[str] = None
     idle_timeout_s: Optional[float] = None  # of a connection
     root_path: Optional[str] = None
+    grpc_reflection: Optional[str] = None  # "off"
 
     def arguments(self) -> List[str]:
         found = [("--host", self.host), ("--grpc-port", self.grpc_port), ("--log-level", self.log_level),
-                 ("--root-path", self.root_path)]
+                 ("--root-path", self.root_path), ("--grpc-reflection", self.grpc_reflection)]
         for key, seconds in (("--request-timeout", self.request_timeout_s), ("--idle-timeout", self.idle_timeout_s)):
             if seconds is not None:
                 found.append((key, "%dus" % round(seconds * 1e6)))  # times of options have no fractions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Mapping, Tuple
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Mapping, Optional, Tuple
 
 from ...runtime.log import log_event
 from .._payload import BYTES
@@ -108,7 +108,7 @@ class GrpcCalls:
             return
         except BaseException as e:
             status = self._failed(call, e, context)
-        self._end(call, data, status, context)
+        self._end(call, data, status, context, context._compression)
 
     async def stream(self, call: Any) -> None:
         method, context, meta = self._enter(call)
@@ -165,11 +165,12 @@ class GrpcCalls:
         except Exception as e:
             return INTERNAL, "%s: %s" % (type(e).__name__, e)
 
-    def _end(self, call: Any, data: bytes, status: Tuple[int, str], context: RayServegRPCContext) -> None:
+    def _end(self, call: Any, data: bytes, status: Tuple[int, str], context: RayServegRPCContext,
+             encoding: Optional[str] = None) -> None:  # fmt: skip
         if call.ended:
             return
         try:
-            block = encode_status(*status, context.trailing_metadata())
+            block = encode_status(*status, context.trailing_metadata(), encoding)
         except Exception as e:
             log_event("warn", "bad_metadata", method=call.method, request=call.id, error=str(e))
             data, block = b"", encode_status(INTERNAL, "trailing metadata: %s" % e, [("request_id", call.id)])
