@@ -33,8 +33,11 @@ struct as_routes *as_routes_ref(struct as_routes *g)
 
 void as_routes_unref(struct as_routes *g)
 {
-    if (g && atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) == 1)
-        free(g);
+    if (!g || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (uint32_t i = 0; i < g->n; i++)
+        as_counts_unref(g->rows[i].counts);
+    free(g);
 }
 
 static bool is_prefix(struct as_str s)
@@ -89,6 +92,8 @@ static struct as_routes *copy_routes(const struct as_routes *g, const struct as_
             continue;
         to->rows[at] = (struct as_route){.prefix = copy_text(&p, from->prefix),
                                          .deployment = copy_text(&p, from->deployment),
+                                         .counts = from->counts ? as_counts_ref(from->counts)
+                                                                : as_counts_new(AS_COUNTS_ROUTE),
                                          .number = AS_ROUTE_UNKNOWN};
         to->rows[at].root = to->rows[at].prefix.n > 1 ? to->rows[at].prefix : (struct as_str){0};
         at++;

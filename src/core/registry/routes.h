@@ -9,6 +9,7 @@
 #define AS_CORE_ROUTES_H
 
 #include "base/id.h"
+#include "core/registry/counts.h"
 
 #define AS_ROUTES_MAX       1024u
 #define AS_ROUTE_PREFIX_MAX 1024u /* bytes */
@@ -17,6 +18,8 @@ struct as_route {
     struct as_str prefix;     /* "/", or "/a/b" without a slash at its end */
     struct as_str root;       /* the same; "" for "/" */
     struct as_str deployment; /* its id: APPLICATION#NAME */
+    /* Answers, while its prefix and its deployment stay the same; as long as the snapshot. */
+    struct as_counts *counts;
     /* Where the fleet found it last; its own (link/fleet). */
     uint32_t number, model;
 };

@@ -19,6 +19,7 @@ struct as_service_set *as_service_set_new(const struct as_service_method *method
     s->n = n;
     for (uint32_t i = 0; i < n; i++) {
         s->methods[i] = methods[i];
+        s->methods[i].counts = as_counts_new(AS_COUNTS_SERVICE);
         s->methods[i].path.p = memcpy(at, methods[i].path.p, methods[i].path.n);
         at += methods[i].path.n;
     }
@@ -36,8 +37,11 @@ struct as_service_set *as_service_set_ref(struct as_service_set *s)
 
 void as_service_set_unref(struct as_service_set *s)
 {
-    if (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
-        free(s);
+    if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (uint32_t i = 0; i < s->n; i++)
+        as_counts_unref(s->methods[i].counts);
+    free(s);
 }
 
 bool as_service_set_eq(const struct as_service_set *a, const struct as_service_set *b)
@@ -101,6 +105,18 @@ bool as_service_set_has(const struct as_service_set *s, struct as_str service)
             return true;
     }
     return false;
+}
+
+void as_service_set_keep_counts(struct as_service_set *s, const struct as_service_set *old)
+{
+    for (uint32_t i = 0; old && i < s->n; i++) {
+        const struct as_service_method *m = as_service_set_find(old, s->methods[i].path);
+
+        if (!m)
+            continue;
+        as_counts_unref(s->methods[i].counts);
+        s->methods[i].counts = as_counts_ref(m->counts);
+    }
 }
 
 /* --- tables --- */

@@ -8,13 +8,15 @@
 #define AS_CORE_SERVICES_H
 
 #include "base/str.h"
+#include "core/registry/counts.h"
 
 #include <stdatomic.h>
 
 struct as_service_method {
-    struct as_str path; /* "/package.Service/Method" */
-    bool takes_inputs;  /* the client sends any number of messages; else one */
-    bool gives_parts;   /* the server sends any number of messages; else one */
+    struct as_str path;       /* "/package.Service/Method" */
+    bool takes_inputs;        /* the client sends any number of messages; else one */
+    bool gives_parts;         /* the server sends any number of messages; else one */
+    struct as_counts *counts; /* answers; as long as the set, whose own it is */
 };
 
 struct as_service_set {
@@ -29,6 +31,8 @@ struct as_service_set *as_service_set_new(const struct as_service_method *method
                                           struct as_str descriptors);
 struct as_service_set *as_service_set_ref(struct as_service_set *s);
 void as_service_set_unref(struct as_service_set *s); /* s may be NULL */
+/* Methods that `old` (or NULL) has, too, go on with its counts. s: not published yet. */
+void as_service_set_keep_counts(struct as_service_set *s, const struct as_service_set *old);
 /* Either may be NULL, which equals only NULL. */
 bool as_service_set_eq(const struct as_service_set *a, const struct as_service_set *b);
 const struct as_service_method *as_service_set_find(const struct as_service_set *s,

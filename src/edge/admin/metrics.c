@@ -370,6 +370,27 @@ static void put_all_exits(struct as_status_page *b, struct as_buf *o)
     as_fleet_each_exits(b->fleet, put_exits, o);
 }
 
+static void put_services(void *arg, struct as_str deployment, const struct as_service_set *set)
+{
+    struct as_buf *o = arg;
+
+    for (uint32_t i = 0; i < set->n; i++) {
+        const struct as_service_method *m = &set->methods[i];
+
+        for (uint32_t code = 0; code < AS_GRPC_CODES; code++) {
+            uint64_t n = as_counts_read(m->counts, code);
+
+            if (!n)
+                continue;
+            as_buf_str(o, "anyserve_requests_total{method=");
+            as_buf_json(o, (struct as_str){m->path.p + 1, m->path.n - 1});
+            as_buf_str(o, ",");
+            as_metrics_put_ids(o, deployment, AS_STR(""));
+            as_buf_printf(o, ",code=\"%s\"} %lu\n", as_grpc_status_name(code), n);
+        }
+    }
+}
+
 static void put_requests(struct as_status_page *b, struct as_buf *o)
 {
     as_metrics_header(o, "anyserve_requests_total", "counter",
@@ -383,10 +404,29 @@ static void put_requests(struct as_status_page *b, struct as_buf *o)
                               as_grpc_methods[rpc].name, as_grpc_status_name(code), n);
         }
     }
+    as_fleet_each_services(b->fleet, put_services, o);
+}
+
+static void put_route(struct as_buf *o, const struct as_route *r)
+{
+    for (uint32_t s = 0; s < AS_HTTP_STATUSES; s++) {
+        uint64_t n = as_counts_read(r->counts, s);
+
+        if (!n)
+            continue;
+        as_buf_printf(o, "anyserve_http_requests_total{resource=\"%s\",",
+                      as_resource_name(AS_RESOURCE_APPLICATION));
+        as_metrics_put_ids(o, r->deployment, AS_STR(""));
+        as_buf_str(o, ",route=");
+        as_buf_json(o, r->prefix);
+        as_buf_printf(o, ",status=\"%u\"} %lu\n", as_counted_http_status(s), n);
+    }
 }
 
 static void put_http_requests(struct as_status_page *b, struct as_buf *o)
 {
+    const struct as_routes *all = as_fleet_routes(b->fleet);
+
     as_metrics_header(o, "anyserve_http_requests_total", "counter",
                       "Plain HTTP requests answered, by resource and status; status 0: any other.");
     for (uint32_t r = 0; r < AS_RESOURCES; r++) {
@@ -399,6 +439,8 @@ static void put_http_requests(struct as_status_page *b, struct as_buf *o)
                               as_resource_name((enum as_resource)r), as_counted_http_status(s), n);
         }
     }
+    for (uint32_t i = 0; i < as_routes_count(all); i++)
+        put_route(o, as_routes_at(all, i));
 }
 
 static void put_loops(struct as_status_page *b, struct as_buf *o)

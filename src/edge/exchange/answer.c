@@ -25,7 +25,13 @@ static const struct as_http_header accept_encoding = H("grpc-accept-encoding", A
 
 void as_exchange_count_grpc(struct as_exchange *x, uint32_t status)
 {
-    as_counter_add(&x->edge->stat.requests[x->rpc][status < AS_GRPC_CODES ? status : 2], 1);
+    uint32_t code = status < AS_GRPC_CODES ? status : 2;
+
+    static_assert(AS_COUNTS_SERVICE == AS_GRPC_CODES, "the same statuses");
+    if (x->answer.counts)
+        as_counts_add(x->answer.counts, code);
+    else
+        as_counter_add(&x->edge->stat.requests[x->rpc][code], 1);
 }
 
 bool as_exchange_mark_answered(struct as_exchange *x, uint32_t status)

@@ -89,7 +89,8 @@ struct as_exchange_answer {
     struct as_backpressure backpressure;   /* of plain HTTP: counts more than retry_after */
     const struct as_http_header *trailers; /* of gRPC, in place of grpc-status 0; NULL: that */
     uint32_t n_trailers;
-    bool has_encoding;            /* the handler has chosen how its message is compressed: */
+    struct as_counts *counts; /* of the route or the method that is answered; NULL: it has none */
+    bool has_encoding;        /* the handler has chosen how its message is compressed: */
     enum as_gzip_format encoding; /* so, if the client reads that; counts more than the options */
     bool in_dispatch_arena;       /* parts of it are made in dispatch_arena */
     struct as_rest_deferred *deferred; /* plain HTTP: sent after the end of the request */

@@ -63,15 +63,22 @@ static struct as_route *find_route(const struct as_exchange *x, struct as_str pa
 
 /* --- the call --- */
 
+static void free_routes(struct as_ingress *g)
+{
+    g->x->answer.counts = NULL;
+    as_routes_unref(g->routes);
+    g->routes = NULL;
+}
+
 static void on_release(struct as_call *c)
 {
     struct as_exchange *x = AS_CONTAINER(c, struct as_exchange, call);
     struct as_ingress *g = as_ingress_of(x);
 
-    as_routes_unref(g->routes);
+    if (!x->conn) /* else until `gone`: the answer may still be counted */
+        free_routes(g);
     as_blob_unref(g->first_blob);
     as_blob_unref(g->gather);
-    g->routes = NULL;
     g->first_blob = g->gather = NULL;
     g->over = true;
     as_exchange_released(x);
@@ -284,10 +291,9 @@ static void gone(struct as_exchange *x)
 
     if (x->in_fleet) /* on_release */
         return;
-    as_routes_unref(g->routes);
+    free_routes(g);
     as_blob_unref(g->first_blob);
     as_blob_unref(g->gather);
-    g->routes = NULL;
     g->first_blob = g->gather = NULL;
 }
 
@@ -310,6 +316,7 @@ static bool start(struct as_exchange *x, struct as_str path, struct as_str query
     x->answer.ops = &ops;
     x->answer.in_dispatch_arena = true;
     x->call.route = r;
+    x->answer.counts = r->counts;
     set_open(g, r, path, query);
     if (x->state == AS_EXCHANGE_ANSWERED)
         return true;

@@ -14,9 +14,13 @@ void as_rest_count(struct as_exchange *x, uint32_t status)
     uint64_t *counts = x->edge->stat.http[route ? route->label : AS_RESOURCE_NONE];
     uint32_t i = 0;
 
+    static_assert(AS_HTTP_STATUSES <= AS_COUNTS_ROUTE, "they are counted for each route");
     while (i + 1 < AS_HTTP_STATUSES && as_counted_http_status(i) != status)
         i++;
-    as_counter_add(&counts[i], 1);
+    if (x->answer.counts)
+        as_counts_add(x->answer.counts, i);
+    else
+        as_counter_add(&counts[i], 1);
 }
 
 /* --- sending --- */

@@ -225,6 +225,7 @@ bool as_service_prepare(struct as_exchange *x, struct as_body *body,
                          AS_STR_CUT(x->head->path, 256));
         return false;
     }
+    x->answer.counts = m->counts; /* as long as x->registry */
     c->payload = (struct as_payload){.kind = AS_FRAME_CALL, .pieces = body};
     if (!put_meta(x, m))
         return false;

@@ -239,7 +239,13 @@ void as_fleet_each_deployment(struct as_fleet *f,
 void as_fleet_each_exits(struct as_fleet *f,
                          void (*fn)(void *arg, struct as_str deployment, const uint64_t *counts),
                          void *arg);
-struct as_registry *as_fleet_registry(const struct as_fleet *f); /* borrowed; dispatch loop */
+/* Those with gRPC services of the user. */
+void as_fleet_each_services(struct as_fleet *f,
+                            void (*fn)(void *arg, struct as_str deployment,
+                                       const struct as_service_set *set),
+                            void *arg);
+const struct as_routes *as_fleet_routes(const struct as_fleet *f); /* borrowed; dispatch loop */
+struct as_registry *as_fleet_registry(const struct as_fleet *f);   /* borrowed; dispatch loop */
 /* The statistics of one model, by its numbers in the registry. NULL: it is gone. */
 const struct as_model_stat *as_fleet_model_stat(const struct as_fleet *f, uint32_t deployment,
                                                 uint32_t model);

@@ -9,6 +9,8 @@ void as_fleet_set_services(struct as_fleet_deployment *d, struct as_service_set 
 
     if (as_service_set_eq(d->services, set))
         return;
+    if (set)
+        as_service_set_keep_counts(set, d->services);
     as_service_set_unref(d->services);
     d->services = set ? as_service_set_ref(set) : NULL;
     as_log_event(f->log, AS_LOG_INFO, "services", "deployment=%s methods=%u",
@@ -31,8 +33,9 @@ int as_fleet_read_services(const struct as_frame *frame, struct as_service_set *
     err = as_frame_get_services(frame, &a, &s, ret_why);
     for (uint32_t i = 0; !err && i < s.n; i++)
         methods[i] =
-            (struct as_service_method){s.methods[i].path, s.methods[i].flags & AS_SERVICE_F_INPUTS,
-                                       s.methods[i].flags & AS_SERVICE_F_PARTS};
+            (struct as_service_method){.path = s.methods[i].path,
+                                       .takes_inputs = s.methods[i].flags & AS_SERVICE_F_INPUTS,
+                                       .gives_parts = s.methods[i].flags & AS_SERVICE_F_PARTS};
     if (!err)
         *ret_set = s.n ? as_service_set_new(methods, s.n, s.descriptors) : NULL;
     as_arena_fini(&a);

@@ -99,6 +99,24 @@ void as_fleet_each_exits(struct as_fleet *f,
     }
 }
 
+void as_fleet_each_services(struct as_fleet *f,
+                            void (*fn)(void *arg, struct as_str deployment,
+                                       const struct as_service_set *set),
+                            void *arg)
+{
+    for (uint32_t i = 0; i < f->n_deploys; i++) {
+        const struct as_fleet_deployment *d = f->deploys[i];
+
+        if (d->name && d->services && !d->deleted)
+            fn(arg, as_str_of(d->name), d->services);
+    }
+}
+
+const struct as_routes *as_fleet_routes(const struct as_fleet *f)
+{
+    return f->routes;
+}
+
 const char *as_fleet_exit_name(uint32_t why)
 {
     static const char *const names[] = {

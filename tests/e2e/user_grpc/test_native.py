@@ -8,7 +8,7 @@ import zlib
 import grpc
 import pytest
 from greeter_names import ADD
-from support import paths
+from support import paths, prometheus, wait
 from support.h2client import H2, messages_of, prefixed
 
 pytestmark = pytest.mark.core
@@ -16,7 +16,7 @@ HERE = paths.E2E / "user_grpc"
 
 
 @pytest.fixture(params=["1", "3"])
-def server(serve, protos, request):
+def server(serve, protos, request, tmp_path):
     import os
 
     file = f"""
@@ -24,7 +24,8 @@ applications:
   - {{name: greeter, import_path: "greeter_app:app", working_dir: {HERE}, grpc_servicer_functions: [{ADD}]}}
 """
     path = os.pathsep.join([str(paths.SDK), protos, str(HERE)])
-    return serve("greeter.yaml", "--threads", request.param, verb="start", source=file, env={"PYTHONPATH": path})
+    return serve("greeter.yaml", "--threads", request.param, "--state-dir", tmp_path / "state", verb="start", source=file,
+                 env={"PYTHONPATH": path})  # fmt: skip
 
 
 def test_compression_that_a_method_sets(server):
@@ -47,6 +48,35 @@ def test_compression_that_a_method_sets(server):
         assert ask(http, grpc.Compression.Deflate, "identity,deflate,gzip") == "deflate"
         assert ask(http, grpc.Compression.Gzip, "identity,deflate") is None
         assert ask(http, grpc.Compression.NoCompression, "identity,deflate,gzip") is None
+
+
+def test_metrics_name_the_methods(server):
+    import greeter_pb2 as pb
+    import greeter_pb2_grpc as stubs
+
+    def counted():
+        samples = prometheus.parse(server.metrics())
+        return {(row["method"], row["code"]): (value, row.get("application"), row.get("deployment"))
+                for row, value in ((dict(k[1]), v) for k, v in samples.items() if k[0] == "anyserve_requests_total")}  # fmt: skip
+
+    with grpc.insecure_channel(server.address) as channel:
+        stub = stubs.GreeterStub(channel)
+        for _ in range(2):
+            assert stub.Hello(pb.Name(name="you"), timeout=60).text == "hello you"
+        with pytest.raises(grpc.RpcError):
+            stub.Hello(pb.Name(name="code"), timeout=60)
+        assert len(list(stub.Count(pb.Name(number=3), timeout=60))) == 3
+        call = stub.Chat(iter([pb.Name()]), timeout=60)
+        assert next(call).text == "welcome"
+        call.cancel()
+        for path in ("/userdefined.Greeter/None", "/no.Service/Method", "/x/y"):
+            with pytest.raises(grpc.RpcError):
+                channel.unary_unary(path)(b"", timeout=60)
+    of = ("greeter", "Greeter")
+    want = {("userdefined.Greeter/Hello", "OK"): (2, *of), ("userdefined.Greeter/Hello", "DATA_LOSS"): (1, *of),
+            ("userdefined.Greeter/Count", "OK"): (1, *of), ("userdefined.Greeter/Chat", "CANCELLED"): (1, *of),
+            ("unknown", "UNIMPLEMENTED"): (3, None, None)}  # fmt: skip
+    wait.until(lambda: counted() == want, counted)
 
 
 @pytest.mark.parametrize("options, wants", [((), True), (("--no-grpc-reflection",), False)])

@@ -47,6 +47,18 @@ def test_a_status_is_lines():
         grpc_util.encode_status(0, "", [("a", "1")] * 61)
 
 
+def test_the_compression_is_behind_the_metadata():
+    assert grpc_util.encode_status(0, "", [("a", "1")], "gzip") == b"0\n\na\n1\ngrpc-encoding\ngzip"
+    context = grpc_util.RayServegRPCContext([], "ipv4:127.0.0.1:1", "id")
+    assert context._compression is None
+    for number, name in enumerate(["identity", "deflate", "gzip"]):  # the numbers of grpc.Compression
+        context.set_compression(number)
+        assert context._compression == name
+    for wrong in (3, -1, "gzip", None, True):
+        with pytest.raises(ValueError, match="is no grpc.Compression"):
+            context.set_compression(wrong)
+
+
 @pytest.mark.parametrize("key, value", [("A", "1"), ("", "1"), ("grpc-status", "1"), ("a b", "1"), ("a", "\n"), ("a", "ü"), ("a", 1),
                                         ("a-bin", "text"), (1, "1"), ("a", b"\xff")])  # fmt: skip
 def test_metadata_that_cannot_be_sent(key, value):

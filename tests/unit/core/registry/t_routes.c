@@ -88,6 +88,32 @@ static void routes_change_and_go(void **state AS_UNUSED)
     as_routes_unref(g);
 }
 
+static uint64_t count_of(const struct as_routes *g, const char *path)
+{
+    return as_counts_read(as_routes_find(g, as_str_of(path))->counts, 0);
+}
+
+static void counts_stay_with_their_routes(void **state AS_UNUSED)
+{
+    struct as_routes *g = as_routes_new(), *before;
+
+    set(&g, "a#A", "/a");
+    as_counts_add(as_routes_find(g, AS_STR("/a"))->counts, 0);
+    before = as_routes_ref(g);
+    set(&g, "b#B", "/b");
+    as_counts_add(as_routes_find(before, AS_STR("/a"))->counts,
+                  0); /* a request that began before */
+    assert_int_equal(count_of(g, "/a"), 2);
+    assert_int_equal(count_of(g, "/b"), 0);
+    as_routes_unref(before);
+    set(&g, "b#B", "/a"); /* another deployment */
+    assert_int_equal(count_of(g, "/a"), 0);
+    as_counts_add(as_routes_find(g, AS_STR("/a"))->counts, 0);
+    set(&g, "b#B", "/c"); /* another prefix */
+    assert_int_equal(count_of(g, "/c"), 0);
+    as_routes_unref(g);
+}
+
 static void limits(void **state AS_UNUSED)
 {
     struct as_routes *g = as_routes_new();
@@ -118,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_prefix_counts),
+        cmocka_unit_test(counts_stay_with_their_routes),
         cmocka_unit_test(routes_change_and_go),
         cmocka_unit_test(limits),
     };

@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 static const struct as_service_method methods[] = {
-    {{"/a.B/C", 6}, false, false},
-    {{"/a.B/D", 6}, true, false},
-    {{"/a.Bc/C", 7}, false, true},
+    {{"/a.B/C", 6}, false, false, NULL},
+    {{"/a.B/D", 6}, true, false, NULL},
+    {{"/a.Bc/C", 7}, false, true, NULL},
 };
 
 static struct as_service_set *make(uint32_t n, const char *descriptors)
@@ -53,6 +53,24 @@ static void sets_are_compared(void **state AS_UNUSED)
     as_service_set_unref(same);
     as_service_set_unref(more);
     as_service_set_unref(other);
+}
+
+/* What clients called before stays counted, whatever else the next set has. */
+static void counts_stay_with_their_methods(void **state AS_UNUSED)
+{
+    struct as_service_set *a = make(2, "d"), *next = make(3, "e");
+    struct as_counts *kept = a->methods[1].counts;
+
+    as_counts_add(kept, 5);
+    as_service_set_keep_counts(next, NULL);
+    assert_ptr_not_equal(next->methods[1].counts, kept);
+    as_service_set_keep_counts(next, a);
+    as_service_set_unref(a);
+    assert_ptr_equal(next->methods[1].counts, kept);
+    assert_int_equal(as_counts_read(kept, 5), 1);
+    assert_int_equal(as_counts_read(kept, AS_COUNTS_SERVICE), 0); /* beyond */
+    assert_int_equal(as_counts_read(next->methods[2].counts, 5), 0);
+    as_service_set_unref(next);
 }
 
 /* Replaces *g by next. */
@@ -101,6 +119,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_set_finds_its_methods),
         cmocka_unit_test(sets_are_compared),
+        cmocka_unit_test(counts_stay_with_their_methods),
         cmocka_unit_test(a_registry_has_the_sets_of_its_deployments),
     };
 
