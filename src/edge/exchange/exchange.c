@@ -360,6 +360,7 @@ static void init_exchange(struct as_exchange *x, struct as_edge *e, struct as_co
     x->budget.requests = requests;
     x->budget.answers = answers;
     x->rest.route = NULL;
+    x->call.payload = (struct as_payload){0}; /* its kind says which of the other fields are read */
 }
 
 struct as_exchange *as_exchange_child(struct as_exchange *parent)

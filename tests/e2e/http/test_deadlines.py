@@ -3,7 +3,7 @@
 import contextlib
 
 import pytest
-from conftest import site
+from http_site import site
 
 from support import wait
 

@@ -6,6 +6,7 @@ import re
 import select
 import threading
 
+import numpy as np
 import pytest
 
 from support import http as clients
@@ -232,3 +233,20 @@ def test_clients_at_once(web, version):
     finally:
         threading.excepthook = before
     assert not failed, failed
+
+
+def test_a_model_beside_the_application(web):
+    """The dispatcher uses the memory of a request again for the next one, which may be of another kind."""
+    @web.api.deployment
+    def double(x: np.ndarray) -> np.ndarray:
+        return 2 * x
+
+    web.api.run(double.bind(), name="numbers", route_prefix=None)
+    body = b'{"inputs": [{"name": "x", "datatype": "FP64", "shape": [1], "data": [4]}]}'
+    with contextlib.closing(clients.Http1(web.host, web.port)) as c:
+        for _ in range(3):
+            assert c.request("POST", "/web/echo", b"x", []).status == 200
+            got = c.request("POST", "/v2/models/numbers.double/infer", body, [])
+            assert got.status == 200 and got.json()["outputs"][0]["data"] == [8.0], got.data
+            assert c.request("GET", "/v2/models/none", None, []).status == 404
+    web.api.delete("numbers")

@@ -284,14 +284,13 @@ static void a_client_that_leaves_while_its_code_is_stored(void **state AS_UNUSED
     struct world *w = open_world();
     struct client *c = connect_client(w);
 
-    w->err = AS_EIO;
+    w->err = AS_EINVALID;
     w->text = "no space";
     send_request(c, "PUT", "/api/serve/code/" HEX, "x");
     UNTIL(w, c, w->last_request.n);
     free_client(c);
     c = connect_client(w);
-    w->err = 0;
-    assert_int_equal(request(w, c, "PUT", "/api/serve/code/" HEX, "x"), 200);
+    assert_int_equal(request(w, c, "PUT", "/api/serve/code/" HEX, "x"), 400);
     free_client(c);
     close_world(w);
 }

@@ -238,11 +238,21 @@ static void greet_driver(struct world *x)
     calls_expect_target(&x->c);
 }
 
-static void start_driver(struct world *x)
+static void make_driver(struct world *x)
 {
     x->c.flags = AS_WORKER_DRIVER | AS_WORKER_NO_SIGNALS;
     calls_make(&x->c);
+}
+
+static void run_driver(struct world *x)
+{
     assert_int_equal(pthread_create(&x->runner, NULL, run, x), 0);
+}
+
+static void start_driver(struct world *x)
+{
+    make_driver(x);
+    run_driver(x);
 }
 
 static void end_driver(struct world *x)
@@ -259,8 +269,9 @@ static void a_driver_calls_and_connects_again(void **state)
     struct as_worker_out *early, *o[10];
     struct as_worker_out_msg msg;
 
-    start_driver(x);
+    make_driver(x);
     assert_int_equal(as_worker_add(x->c.w, &m), AS_EINVALID);
+    run_driver(x);
     assert_int_equal(as_worker_report(x->c.w, AS_WORKER_REPORT_METRICS, AS_STR("")), AS_EINVALID);
     early = calls_open(&x->c, NULL, "early"); /* before there is a server */
     greet_driver(x);
