@@ -82,7 +82,7 @@ void as_caller_submit(struct as_caller_call *c)
     }
     c->call.deployment = d->number;
     c->call.core.model = m->index;
-    c->call.core.idempotent = m->idempotent;
+    c->call.core.idempotent = c->call.core.idempotent || m->idempotent;
     c->submitted = true;
     as_fleet_client_submit(&f->callers, &c->call);
 }

@@ -155,6 +155,7 @@ static void inherit(struct as_caller_call *c, const struct as_call *parent)
     q->root = parent->core.root;
     q->priority = parent->core.priority;
     q->deadline = AS_MIN(q->deadline, parent->core.deadline);
+    q->idempotent = parent->core.idempotent; /* if the parent runs again, so do its calls */
     c->call.depth = parent->depth + 1;
     inherit_meta(c, &parent->payload.msg);
 }

@@ -138,6 +138,12 @@ async def die(scope, receive, a, q):
     os._exit(7)
 
 
+async def call_dying(scope, receive, a, q):
+    """What a deployment behind this one answers, which ends its process the first time."""
+    handle = serve.get_deployment_handle(q["deployment"], "chain")
+    await a.json(await handle.remote(q["file"]))
+
+
 async def silent(scope, receive, a, q):
     return
 
@@ -151,7 +157,7 @@ async def forever(scope, receive, a, q):
     await asyncio.Event().wait()
 
 
-HANDLERS = {f.__name__: f for f in (info, echo, count, unread, stream, sized, head, hold, release, again, logged, die, silent, fail, forever)}
+HANDLERS = {f.__name__: f for f in (info, echo, count, unread, stream, sized, head, hold, release, again, logged, die, call_dying, silent, fail, forever)}
 
 
 class Application:
@@ -193,7 +199,25 @@ class Deaf:
         pass
 
 
+@serve.deployment(num_replicas=2)
+class Dying:
+    async def __call__(self, file):
+        try:
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return os.getpid()
+        os._exit(7)
+
+
+@serve.deployment(max_ongoing_requests=10)
+@serve.ingress(application)
+class Chain:
+    def __init__(self, *behind):
+        pass
+
+
 web = Web.bind()
 narrow = Narrow.bind()
 pair = Pair.bind()
 deaf = Deaf.bind()
+chain = Chain.bind(Dying.bind(), Dying.options(name="Once", idempotent=False).bind())

@@ -68,7 +68,7 @@ def test_a_deployment_that_takes_no_http(web, version):
 
 def test_the_table_of_routes(web, version):
     got = web.get("/-/routes", version=version)
-    assert got.json() == {"/web": "web", "/web/pair": "pair", "/narrow": "narrow", "/deaf": "deaf"}
+    assert got.json() == {"/web": "web", "/web/pair": "pair", "/narrow": "narrow", "/deaf": "deaf", "/chain": "chain"}
     got = web.get("/-/healthz", version=version)
     assert (got.status, got.data) == (200, b"success")
 
@@ -136,6 +136,16 @@ def test_a_replica_that_dies_is_replaced_for_idempotent_methods(web, tmp_path, v
 def test_a_request_that_may_have_run_is_not_run_again(web, tmp_path, version, method):
     got = web.get(f"/web/pair/die?file={tmp_path / 'died'}", method, b"x", version=version)
     assert got.status == 500
+
+
+@pytest.mark.parametrize("deployment, method, status", [
+    ("Dying", "GET", 200), ("Dying", "PUT", 200),  # the call may run again, since the request may
+    ("Dying", "POST", 500),
+    ("Once", "GET", 500),  # it says idempotent=False
+])  # fmt: skip
+def test_a_call_of_an_idempotent_request_runs_again(web, tmp_path, deployment, method, status):
+    got = web.get(f"/chain/call_dying?deployment={deployment}&file={tmp_path / 'died'}", method, b"x" if method != "GET" else None)
+    assert got.status == status, got.data
 
 
 @pytest.mark.parametrize("kind", ["sized", "chunked"])
