@@ -20,7 +20,7 @@
  *   the worker ends without a close     1000
  *   the worker fails, or dies           1011
  *   its replica is to end: an update,   1012                       1012
- *   fewer replicas
+ *   fewer replicas, a worker's DRAIN
  *   the server shuts down; in an        1012                       1012
  *   upgrade: at its drain timeout
  *

@@ -68,6 +68,7 @@ struct as_call_stream {
     struct as_frame_window part_credit, owed_credit, input_credit;
     struct as_part *part;   /* a large part whose body is being received */
     bool has_head;          /* HTTP: the head of the answer has come … */
+    bool accepted;          /* … which accepts a websocket */
     uint64_t ws_left;       /* … and bytes of a websocket's message are still to come */
     struct as_input *input; /* an input that waits for input_credit */
     struct as_letter credit_letter, end_letter;

@@ -396,9 +396,14 @@ static void close_websocket(void *arg AS_UNUSED, struct as_request *q)
 {
     struct as_call *c = AS_CONTAINER(q, struct as_call, core);
 
-    if (c->payload.kind == AS_FRAME_HTTP && c->payload.http->flags & AS_HTTP_F_WEBSOCKET &&
-        c->stream->has_head && as_call_is_awaited(c))
+    if (c->payload.kind == AS_FRAME_HTTP && c->stream->accepted && as_call_is_awaited(c))
         as_fleet_deliver_close(c, AS_FLEET_CLOSE_RESTART);
+}
+
+void as_fleet_close_websockets(struct as_upstream *u)
+{
+    if (u->replica)
+        as_replica_each_executing(u->replica, close_websocket, NULL);
 }
 
 void as_fleet_retire_process(struct as_fleet *f, struct as_str token)
@@ -414,7 +419,7 @@ void as_fleet_retire_process(struct as_fleet *f, struct as_str token)
     }
     u->retiring = true;
     u->ops->update_rotation(u);
-    as_replica_each_executing(u->replica, close_websocket, NULL);
+    as_fleet_close_websockets(u);
     as_fleet_schedule_cleanup(u->deploy);
     as_upstream_check_retired(u);
 }

@@ -301,6 +301,8 @@ void as_fleet_deliver_part(struct as_call *c, struct as_part *p);
 /* For a websocket that was accepted: a close of the server's own (link/fleet/call_stream.h). */
 #define AS_FLEET_CLOSE_RESTART 1012u
 void as_fleet_deliver_close(struct as_call *c, uint16_t code);
+/* The worker is to end: closes all websockets that it has accepted. */
+void as_fleet_close_websockets(struct as_upstream *u);
 void as_call_init_stream(struct as_call *c);     /* at submit */
 void as_call_letter_returned(struct as_call *c); /* home loop: one of c->letters_out is back */
 /* Releases s->input, if there is one. */

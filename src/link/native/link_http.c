@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#define STATUS_ACCEPTED 101u
+
 #define DISCARDED UINT64_MAX /* rx_msg.body_len: what still comes is not delivered */
 
 void as_link_start_http(struct as_link *l, struct as_call *c)
@@ -20,7 +22,7 @@ void as_link_start_http(struct as_link *l, struct as_call *c)
     s->part_credit = s->input_credit = first;
     s->input_credit.messages = 0; /* only bytes are granted */
     s->owed_credit = (struct as_frame_window){0};
-    s->has_head = false;
+    s->has_head = s->accepted = false;
     s->ws_left = 0;
     if (s->input)
         as_link_send_http_input(l, c);
@@ -61,6 +63,8 @@ static const char *note_message(struct as_call_stream *s, const struct as_http_p
         if (s->has_head)
             return "two heads of one answer";
         s->has_head = true;
+        s->accepted =
+            h->head.status == STATUS_ACCEPTED && s->call->payload.http->flags & AS_HTTP_F_WEBSOCKET;
         return NULL;
     }
     if (!s->has_head)
@@ -122,9 +126,15 @@ static const char *deliver_copy(struct as_link *l, struct as_call *c, const stru
     return NULL;
 }
 
+/* The worker finishes what it has. */
+static bool is_ending(const struct as_link *l)
+{
+    return l->up.retiring || l->state == AS_LINK_DRAINING;
+}
+
 static void on_message(struct as_link *l, struct as_call *c, const struct as_frame *f)
 {
-    bool end = f->flags & AS_FRAME_F_END;
+    bool end = f->flags & AS_FRAME_F_END, was_accepted = c->stream->accepted;
     struct as_model_times t = {0};
     const char *why;
 
@@ -141,6 +151,8 @@ static void on_message(struct as_link *l, struct as_call *c, const struct as_fra
         as_link_protocol_error(l, why);
     else if (end)
         as_link_finish_ok(l, c, t);
+    else if (c->stream->accepted && !was_accepted && is_ending(l) && as_call_is_awaited(c))
+        as_fleet_deliver_close(c, AS_FLEET_CLOSE_RESTART); /* those before it have been closed */
 }
 
 void as_link_on_http_frame(struct as_link *l, struct as_call *c, const struct as_frame *f)

@@ -303,8 +303,10 @@ static void on_link_frame(struct as_link *l, const struct as_frame *f)
         as_link_on_control(l, f);
         break;
     case AS_FRAME_DRAIN:
-        if (l->state == AS_LINK_READY)
+        if (l->state == AS_LINK_READY) {
             as_link_move(l, AS_LINK_DRAINING);
+            as_fleet_close_websockets(&l->up);
+        }
         break;
     case AS_FRAME_GOODBYE:
         if (l->state == AS_LINK_READY || l->state == AS_LINK_DRAINING)

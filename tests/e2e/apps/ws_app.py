@@ -59,6 +59,15 @@ async def raises(scope, receive, send):
     raise RuntimeError("of the handler")
 
 
+async def late(scope, receive, send):
+    """Accepts when the file is there whose name is the query."""
+    log.append("late began")
+    while not os.path.exists(scope["query_string"].decode()):
+        await asyncio.sleep(0.01)
+    await send({"type": "websocket.accept"})
+    await until_close(receive)
+
+
 async def raises_before(scope, receive, send):
     raise RuntimeError("before the handshake")
 

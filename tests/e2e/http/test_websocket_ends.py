@@ -77,6 +77,24 @@ def test_a_replica_that_is_to_end_is_1012(serve):
     wait.until(lambda: replica(server) is None, server.log.text)
 
 
+def test_a_replica_that_is_asked_to_end_is_1012(serve, tmp_path):
+    """By a signal to its process: the websocket that is open, and one whose handshake it has in hand. Else it would never end."""
+    server = serve()
+    file = tmp_path / "accept"
+    with connect(server, "/echo") as ws, Raw(server, f"/late?{file}", accept=False) as raw:
+        wait_log(server, "late began")
+        ended = replica(server)
+        os.kill(ended, signal.SIGTERM)
+        assert closed(ws) == 1012
+        file.touch()
+        assert raw.read_head().startswith(b"HTTP/1.1 101 ")
+        assert raw.read_close()[0] == 1012
+    wait.until(lambda: replica(server) not in (None, ended), server.log.text)
+    with connect(server, "/echo") as ws:
+        ws.send("again")
+        assert ws.recv(timeout=wait.SECONDS) == "again"
+
+
 def open_at_next(server):
     """A websocket at the dispatcher that answers for the status. The former one takes clients until the next one does."""
     def look():
