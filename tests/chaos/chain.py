@@ -24,12 +24,14 @@ PATIENT = ("--max-queued-requests", str(2 * RATE * DEADLINE))  # the deadline al
 
 
 class Chain(rig.Server):
-    def __init__(self, folder, *options):
+    KILLS_PER_S = 4
+
+    def __init__(self, folder, *options, env=None):
         file = os.path.join(folder, "anyserve.yaml")
         with open(file, "w", encoding="utf-8") as f:
             json.dump(self.spec("first"), f)
         super().__init__(file, "--state-dir", os.path.join(folder, "state"), "--restart-backoff", "10ms", "--log-level", "error",
-                         *PATIENT, *options, verb="start")
+                         *PATIENT, *options, verb="start", env=env)
 
     def spec(self, version):
         deployments = [{"name": name, "version": version} for name in DEPLOYMENTS]
@@ -51,8 +53,8 @@ class Chain(rig.Server):
         generation = self.api("PUT", self.spec(version))["generation"]
 
         def is_over():
-            found = self.api("GET")["applications"]["default"]["deployments"]
-            return all(d["generation"] == generation and d["status"] == "HEALTHY" for d in found.values())
+            found = [d for a in self.api("GET")["applications"].values() for d in a["deployments"].values()]
+            return all(d["generation"] == generation and d["status"] == "HEALTHY" for d in found)
         rig.wait.until(is_over, lambda: self.api("GET"), 120)
 
 
@@ -63,8 +65,7 @@ class Ender(rig.Killer):
 
 
 def killed(server, options, count):
-    kills = rig.Killer(server, 4, count, options.seed).join()
-    return {"kills": len(kills)}
+    return {"kills": len(rig.Killer(server, server.KILLS_PER_S, count, options.seed).join())}
 
 
 def ended(server, options, count):

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""An open loop of small requests over gRPC or HTTP/1.1, each told apart by an id; what came of each as JSON.
+"""An open loop of small requests over gRPC or HTTP, each told apart by an id; what came of each as JSON.
 
-    tests/chaos/load.py HOST:PORT [--protocol grpc|http] [--model nap] [--rate 200] [--timeout 10] [--retry 0] [--transparent]
+    tests/chaos/load.py HOST:PORT [--protocol grpc|http|web|web-h2c] [--model nap] [--rate 200] [--timeout 10] [--retry 0] [--transparent]
 
 Runs until its standard input ends; then waits for what is under way and prints one line of JSON: {"rows": [[when the
 call was due (s, CLOCK_MONOTONIC), latency from then (s), outcome, attempts, flagged, id, hint], …], "refused": connections
 refused, "planned": calls that were due}. The outcome is "" for a right answer (it must carry the id that was sent).
 flagged: the failure says that the request may have been executed, and is not to be repeated; hint: when it may be. A call that starts late
 counts from when it was due. With --retry a call that fails is made again, as a careful client would, for so many
-seconds; only a client whose requests may be repeated should do that.
+seconds; only a client whose requests may be repeated should do that. web, web-h2c: httpx as a client of chain_app.py, by all of
+CASES in turn.
 """
 
 import argparse
@@ -23,6 +24,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 
 RETRY_PAUSE = 0.005  # seconds
+CASES = (("GET", "/"), ("HEAD", "/"), ("PUT", "/"), ("DELETE", "/"), ("OPTIONS", "/"), ("POST", "/marked/"), ("POST", "/"))
+ONCE = ("POST", "/")  # the one that may not be repeated
 PADDING = 128  # FP32 elements beside the id: a body of about 1 KiB as JSON
 
 
@@ -92,6 +95,39 @@ class Http:
     async def close(self):
         for _, writer in self._idle:
             writer.close()
+
+
+class Web:
+    """An application's: a pool of kept connections (HTTP/1.1), or one of HTTP/2. httpx repeats nothing by itself."""
+
+    def __init__(self, host, port, h2c):
+        import httpx
+        self._error, self.refused = httpx.HTTPError, 0
+        self._refused = httpx.ConnectError
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        self._client = httpx.AsyncClient(http1=not h2c, http2=h2c, base_url=f"http://{host}:{port}", timeout=None, limits=limits,
+                                         trust_env=False)
+
+    async def call(self, n, timeout):
+        method, prefix = CASES[n % len(CASES)]
+        body = b"x" * 8 * PADDING if method in ("PUT", "POST") else None
+        try:
+            async with asyncio.timeout(timeout + 1):
+                answer = await self._client.request(method, f"{prefix}{n}", content=body)
+        except TimeoutError:
+            raise Lost(f"no answer to {method} {prefix}") from None
+        except self._error as e:
+            self.refused += isinstance(e, self._refused)
+            raise Lost(f"{type(e).__name__} {e}: {method} {prefix}") from None
+        if answer.status_code != 200:
+            flagged = answer.headers.get("anyserve-may-have-executed") == "1"
+            text = answer.text[:120]
+            raise Lost(f"{answer.status_code} {text}: {method} {prefix}", flagged, answer.headers.get("retry-after"))
+        if answer.headers.get("x-id") != str(n) or answer.text != ("" if method == "HEAD" else str(n)):
+            raise Lost(f"wrong answer to {method} {prefix}")
+
+    async def close(self):
+        await self._client.aclose()
 
 
 class Grpc:
@@ -171,7 +207,9 @@ class Load:
 
 async def work(options):
     host, _, port = options.address.rpartition(":")
-    if options.protocol == "grpc":
+    if options.protocol.startswith("web"):
+        client = Web(host, int(port), options.protocol == "web-h2c")
+    elif options.protocol == "grpc":
         client = Grpc(host, int(port), options.model, options.transparent)
     else:
         client = Http(host, int(port), options.model)
@@ -194,7 +232,7 @@ async def work(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("address")
-    parser.add_argument("--protocol", choices=("grpc", "http"), default="grpc")
+    parser.add_argument("--protocol", choices=("grpc", "http", "web", "web-h2c"), default="grpc")
     parser.add_argument("--model", default="nap")
     parser.add_argument("--rate", type=float, default=200)
     parser.add_argument("--timeout", type=float, default=10, help="deadline of a call, seconds")
