@@ -221,7 +221,7 @@ _FAILED_TO_DEPLOY = "is unavailable because it failed to deploy."
 
 
 def note_refusal(application: str, deployment: str, refusal: Refusal) -> None:
-    """Callers in this process get it in a BackPressureError of this deployment. The dispatcher does not know it."""
+    """Callers in this process get it in a BackPressureError of this deployment: an ERROR of the dispatcher does not have it."""
     if refusal != DEFAULT_REFUSAL:
         _refusals[application, deployment] = refusal
     else:
