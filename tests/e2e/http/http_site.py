@@ -10,19 +10,27 @@ import tempfile
 from pathlib import Path
 
 from support import http as clients
-from support import paths, ports, wait
+from support import paths, ports, procs, wait
 
 HOST = "127.0.0.1"
 
 
 class Site:
-    def __init__(self, api, folder):
+    def __init__(self, api, folder, pid):
         self.api, self.folder, self.host, self.port = api, folder, HOST, int(os.environ["ANYSERVE_PORT"])
+        self.pid = pid  # of the supervisor
 
     @property
     def log(self):
         """What the server has written."""
         return (self.folder / "log").read_text(errors="replace")
+
+    @property
+    def dispatcher(self):
+        """Its pid."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        (pid,) = [c for c in children if procs.command(c).startswith("anyserve dispatcher")]
+        return int(pid)
 
     def is_up(self):
         try:
@@ -68,7 +76,7 @@ def site(*options):
         server = subprocess.Popen([paths.BINARY, "start", f"--port={port}", f"--runtime-dir={folder / 'run'}", "--status-port=off",
                                    f"--state-dir={folder / 'state'}", *options], stdout=out, stderr=out)  # fmt: skip
     try:
-        s = Site(serve, folder)
+        s = Site(serve, folder, server.pid)
         wait.until(lambda: server.poll() is None and s.is_up(), lambda: s.log)
         yield s
     finally:

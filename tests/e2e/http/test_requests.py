@@ -206,16 +206,6 @@ def test_a_client_that_goes_in_the_middle_of_its_upload(web):
     web.wait_logged("torn lost its client")
 
 
-def test_a_thousand_half_open_uploads_hold_no_slot(web):
-    """The deployment has one slot and one place in its queue."""
-    uploads = [web.begin("POST", "/narrow/count", [("content-length", "900")]) for _ in range(300)]
-    for c in uploads:
-        c.send(b"x")
-    assert web.get("/narrow/info").status == 200
-    for c in uploads:
-        c.close()
-
-
 def test_clients_at_once(web, version):
     def ask(i):
         for k in range(20):
