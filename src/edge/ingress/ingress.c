@@ -285,6 +285,45 @@ static void set_open(struct as_ingress *g, const struct as_route *r, struct as_s
                                           .server = as_str_of(at ? at->local : "")};
 }
 
+/* Puts the bytes of s at to, if there is room, and adds their number to *n. */
+static void move_text(struct as_str *s, char *to, size_t *n)
+{
+    if (to && s->n) {
+        memcpy(to + *n, s->p, s->n);
+        s->p = to + *n;
+    }
+    *n += s->n;
+}
+
+/* How many bytes the texts of g->open have; puts them at `to`, unless it is NULL. */
+static size_t move_texts(struct as_ingress *g, char *to)
+{
+    struct as_frame_http_open *o = &g->open;
+    struct as_str *texts[] = {&o->id,    &o->method,    &o->scheme, &o->authority, &o->path,
+                              &o->query, &o->root_path, &o->peer,   &o->server};
+    struct as_meta *meta = (struct as_meta *)(uintptr_t)o->meta; /* set_fields made them */
+    size_t n = 0;
+
+    for (size_t i = 0; i < AS_COUNT(texts); i++)
+        move_text(texts[i], to, &n);
+    for (uint32_t i = 0; i < o->n_meta; i++) {
+        move_text(&meta[i].key, to, &n);
+        move_text(&meta[i].value, to, &n);
+    }
+    return n;
+}
+
+/* Copies what the call says of the head: the fleet may read it when the client's stream is gone.
+ * False: the request was failed. */
+static bool keep_head(struct as_ingress *g)
+{
+    char *room = as_exchange_alloc(g->x, move_texts(g, NULL), 1, "the request");
+
+    if (room)
+        move_texts(g, room);
+    return room != NULL;
+}
+
 static void gone(struct as_exchange *x)
 {
     struct as_ingress *g = as_ingress_of(x);
@@ -325,7 +364,8 @@ static bool start(struct as_exchange *x, struct as_str path, struct as_str query
     g->has_length = as_rest_body_length(x, &g->length);
     if (!as_frame_http_open_fits(&g->open))
         as_exchange_fail(x, AS_EHEADERS, "the header fields are larger than a request may have");
-    else if (!x->head->end_stream && g->has_length && g->length > buffer_of(g) && !buffer_of(g))
+    else if (keep_head(g) && !x->head->end_stream && g->has_length && g->length > buffer_of(g) &&
+             !buffer_of(g))
         as_ingress_submit(g, 0);
     return true;
 }

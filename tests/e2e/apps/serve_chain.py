@@ -64,7 +64,7 @@ class Back:
 
 @serve.deployment(max_ongoing_requests=64)
 class Front:
-    def __init__(self, back):
+    def __init__(self, back, model=None):
         self.back = back
 
     async def __call__(self, x=None):
@@ -121,6 +121,11 @@ class Front:
 
 
 @serve.deployment
+def negate(x: np.ndarray) -> np.ndarray:
+    return -x
+
+
+@serve.deployment
 class Early:
     """Calls in its __init__, and in a thread of its own."""
 
@@ -142,4 +147,5 @@ class Early:
 
 back = Back.bind()
 chain = Front.bind(back)
+chain_and_model = Front.bind(back, negate.bind())  # with a model, /v2 is not the application's
 early = Early.bind(Back.bind())

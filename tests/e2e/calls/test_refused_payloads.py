@@ -26,7 +26,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a
 
 @pytest.fixture(scope="module")
 def server(serve_module):
-    return serve_module("serve_chain:chain")
+    return serve_module("serve_chain:chain_and_model")
 
 
 @pytest.fixture

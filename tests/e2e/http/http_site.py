@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -82,10 +83,13 @@ def site(*options):
     finally:
         serve.shutdown()
         server.terminate()
-        server.wait(wait.SECONDS)
+        code = server.wait(wait.SECONDS)
         for name, value in before.items():
             if value is None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+        log = (folder / "log").read_text(errors="replace")
         shutil.rmtree(folder, ignore_errors=True)
+    died = re.search(r"AddressSanitizer|runtime error:|event=dispatcher_exit|assertion", log)
+    assert code == 0 and not died, f"exit code {code}\n{log[-20000:]}"

@@ -66,9 +66,16 @@ def test_metrics_name_the_methods(server):
         with pytest.raises(grpc.RpcError):
             stub.Hello(pb.Name(name="code"), timeout=60)
         assert len(list(stub.Count(pb.Name(number=3), timeout=60))) == 3
-        call = stub.Chat(iter([pb.Name()]), timeout=60)
+        left = threading.Event()
+
+        def names():
+            yield pb.Name()
+            left.wait(60)  # an end of the names would end the call
+
+        call = stub.Chat(names(), timeout=60)
         assert next(call).text == "welcome"
         call.cancel()
+        left.set()
         for path in ("/userdefined.Greeter/None", "/no.Service/Method", "/x/y"):
             with pytest.raises(grpc.RpcError):
                 channel.unary_unary(path)(b"", timeout=60)
