@@ -1,5 +1,6 @@
 """Fixtures: servers that are checked when they end, and after each test that used them."""
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ def pytest_configure():
     for ignored in signal.SIGHUP, signal.SIGINT:  # nohup, `&` in a script; servers would be started so, too
         if signal.getsignal(ignored) is signal.SIG_IGN:
             signal.signal(ignored, lambda *_: None)
+    # Python would take the compiled code of an earlier app.py that has the same size and modification second.
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     for needed in (paths.BINARY, paths.SDK / "anyserve", paths.PROTO):
         if not needed.exists():
             pytest.exit(f"{needed} does not exist: build first (ANYSERVE_BUILD names the build)", 2)

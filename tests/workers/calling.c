@@ -255,7 +255,7 @@ int main(int argc, char **argv)
     if (argc != 5)
         return 2;
     name = calls.name = argv[1];
-    calls.idempotent = !getenv("ONCE");
+    calls.idempotent = tensors.idempotent = !getenv("ONCE");
     snprintf(entry, sizeof(entry), "%s.in", name);
     tensors.name = entry;
     conf.threads = (uint32_t)atoi(argv[2]);
