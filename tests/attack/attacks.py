@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Hostile HTTP/2 clients with raw sockets: frames made by hand, built before the attack, sent in bulk.
+"""Hostile HTTP clients with raw sockets: frames made by hand, built before the attack, sent in bulk.
 
-    tests/attack/attacks.py NAME HOST:PORT [--seconds 30] [--connections 4] [--model echo] [--link PATH --token TOKEN]
+    tests/attack/attacks.py NAME HOST:PORT [--target models|application] [--seconds 30] [--connections 4] [--model echo]
+                            [--link PATH --token TOKEN]
     tests/attack/attacks.py --list
 
 An attacker whose connection is closed comes back at once. Prints one line of JSON: connections made, how many
@@ -18,6 +19,8 @@ import socket
 import statistics
 import sys
 import time
+
+import smuggling
 
 DATA, HEADERS, PRIORITY, RST, SETTINGS, PING, GOAWAY, WINDOW, CONTINUATION = 0, 1, 2, 3, 4, 6, 7, 8, 9
 END_STREAM, END_HEADERS = 1, 4
@@ -46,14 +49,13 @@ def integer(n, bits):
     return bytes(out) + bytes([n])
 
 
-# POST, http and four fields that go into the table; from the second request on six bytes say the same
-FIRST = (b"\x83\x86\x44" + integer(len(PATH), 7) + PATH + b"\x41\x09localhost"
-         b"\x5f\x10application/grpc" + literal(b"te", b"trailers", index=True))
+def first_block(path, content_type):
+    """POST, http and four fields that go into the table; from the second request on AGAIN says the same."""
+    return (b"\x83\x86\x44" + integer(len(path), 7) + path + b"\x41\x09localhost\x5f" + integer(len(content_type), 7)
+            + content_type + literal(b"te", b"trailers", index=True))
+
+
 AGAIN = b"\x83\x86\xc1\xc0\xbf\xbe"
-
-
-def block(i):
-    return AGAIN if i else FIRST
 
 
 def message(model, n=16):
@@ -88,6 +90,7 @@ class Attack:
     slow: bool = False   # ended by a timer
     stalled: str = ""    # the part of a request that the server gives up, without closing
     worker: str = ""     # no client, but a worker: which of workers.py
+    rows: tuple = ()     # what is sent first, by turns, instead of `once`
     app: str = "echo.py"
     options: tuple = ()  # of the server
     peak: float = 0      # MiB that its memory may grow by meanwhile
@@ -98,20 +101,66 @@ def per_stream(make):
     return b"".join(make(i, 2 * i + 1) for i in range(STREAMS))
 
 
-def request(i, stream, body, end=END_STREAM):
-    return frame(HEADERS, END_HEADERS, stream, block(i)) + frame(DATA, end, stream, body)
+class Models:
+    """What is attacked: a model by gRPC."""
+
+    name, app, deployment = "models", None, None  # the attack's own
+
+    def __init__(self, model="echo"):
+        self.model, self.first = model, first_block(PATH, b"application/grpc")
+
+    def block(self, i):
+        return AGAIN if i else self.first
+
+    def body(self, n=16):
+        return message(self.model, n)
+
+    def begin(self, i, stream, announced, sent):
+        """A request that announces so many bytes of its body, and the first ones of them."""
+        prefix = b"\0" + announced.to_bytes(4, "big")
+        return frame(HEADERS, END_HEADERS, stream, self.block(i)) + frame(DATA, 0, stream, prefix + bytes(sent))
+
+    def request(self, i, stream, body, end=END_STREAM):
+        return frame(HEADERS, END_HEADERS, stream, self.block(i)) + frame(DATA, end, stream, body)
+
+    def large(self):
+        """Whose requests have large answers."""
+        return Models("mebibyte")
 
 
-def attacks(model="echo"):
-    """Name → Attack; those that send whole requests ask for `model`."""
-    body = message(model)
+class Application(Models):
+    """What is attacked: an application that gives bodies back (application.py)."""
+
+    name, app, deployment = "application", "application.py:app", "Echo"
+
+    def __init__(self, path=b"/echo"):
+        self.first = first_block(path, b"text/plain")
+
+    def body(self, n=16):
+        return bytes(4 * n + 40)
+
+    def begin(self, i, stream, announced, sent):
+        length = literal(b"content-length", b"%d" % announced)
+        return frame(HEADERS, END_HEADERS, stream, self.block(i) + length) + frame(DATA, 0, stream, bytes(sent))
+
+    def large(self):
+        return Application(b"/large")
+
+
+TARGETS = {kind.name: kind for kind in (Models, Application)}
+
+
+def attacks(target=None):
+    """Name → Attack on this target."""
+    target = target or Models()
+    body, block, request, FIRST = target.body(), target.block, target.request, target.first
+    large = target.large()
     big = 4000 - 32 - 1
     bomb = FIRST + b"\x40\x01x" + integer(big, 7) + b"v" * big + b"\xbe" * 12000
 
     def announced(i):
-        """The begin of a message: large ones, then such as fill what they leave."""
-        n = 15 << 20 if i < 150 else 65536 if i < 250 else 1000 if i < 350 else 110
-        return b"\0" + n.to_bytes(4, "big") + bytes(105)
+        """Of a body: large ones, then such as fill what they leave."""
+        return 15 << 20 if i < 150 else 65536 if i < 250 else 1000 if i < 350 else 110
 
     def open_(i, s):
         return frame(HEADERS, END_HEADERS, s, block(i))
@@ -168,33 +217,36 @@ def attacks(model="echo"):
         "hpack_bomb": Attack("header_flood", frame(HEADERS, END_HEADERS | END_STREAM, 1, bomb),
                              doc="12,000 references to one entry of 4,000 bytes: 48 MB from 16 KB"),
         "garbage": Attack("bad_request", b"GET / HTTP/1.1\r\n\r\n" * 1000, greets=False),
+        "smuggling": Attack("bad_request", greets=False, options=smuggling.LIMITS,
+                            rows=tuple(smuggling.to_application(data) if isinstance(target, Application) else data
+                                       for data, status, _ in smuggling.HTTP1.values() if status == 400),
+                            doc="HTTP/1.1 messages that two readers could read in two ways, each with a request behind it"),
         # slow ones: closed by timers, so give the server short ones
         "slow_greeting": Attack("header_timeout", again=b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", greets=False,
                                 drip=0.3, slow=True, doc="the preface, a byte at a time"),
         "slow_header": Attack("header_timeout", frame(HEADERS, END_HEADERS, 1, FIRST)[:30], FIRST[21:], drip=0.3,
                               slow=True, doc="a header block, a byte at a time"),
         "slow_body": Attack("", slow=True, stalled="request",
-                            once=per_stream(lambda i, s: frame(HEADERS, END_HEADERS, s, block(i))
-                                            + frame(DATA, 0, s, b"\0\0\1\0\0" + bytes(100)))[:60 * 1000],
+                            once=b"".join(target.begin(i, 2 * i + 1, 65536, 100) for i in range(500)),
                             doc="messages of 64 KiB that stop after 100 bytes"),
         "zero_window": Attack("", slow=True, stalled="answer",
                               once=b"".join(request(i, 2 * i + 1, body) for i in range(200)),
                               settings=b"\0\4\0\0\0\0", doc="200 requests whose answers may not be sent"),
         "never_reads": Attack("send_timeout", frame(WINDOW, 0, 0, b"\x7f\xff\0\0")
-                              + b"".join(request(i, 2 * i + 1, message(model, 16000)) for i in range(200)),
+                              + b"".join(request(i, 2 * i + 1, target.body(16000)) for i in range(200)),
                               settings=b"\0\4\x7f\xff\xff\xff", reads=False, slow=True,
                               doc="200 requests of 64 KB, all windows open, answers never read"),
         "idle": Attack("", slow=True, doc="connections that only greet"),
         # what is held: --max-inflight-bytes, --max-answer-bytes
         "declared_length": Attack("", slow=True, stalled="request", every=0.5, peak=24,
                                   options=("--max-inflight-bytes", "64M"),
-                                  once=b"".join(open_(i, 2 * i + 1) + frame(DATA, 0, 2 * i + 1, announced(i))
+                                  once=b"".join(target.begin(i, 2 * i + 1, announced(i), 105)
                                                 for i in range(400)),
                                   again=b"".join(frame(DATA, 0, 2 * i + 1, bytes(400)) for i in range(150)),
                                   doc="150 messages of 15 MiB, of which 800 bytes a second come; small ones for the rest"),
         "unread_answers": Attack("", slow=True, life=5, stalled="answer", peak=96, app="large_answers.py",
                                  options=("--max-answer-bytes", "64M", "--ping-interval", "1s"), settings=b"\0\4\0\0\0\0",
-                                 once=b"".join(request(i, 2 * i + 1, message("mebibyte")) for i in range(100)),
+                                 once=b"".join(large.request(i, 2 * i + 1, large.body()) for i in range(100)),
                                  doc="100 answers of a MiB that may not be sent, again and again"),
         # workers
         "worker_pings": Attack("", worker="pings", peak=16, doc="a worker that pings and reads nothing"),
@@ -215,7 +267,7 @@ class Client:
         if attack.greets:
             self.parts.append(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, attack.settings)
                               + frame(SETTINGS, 1, 0))
-        self.parts += [attack.once]
+        self.parts += [attack.rows[n % len(attack.rows)] if attack.rows else attack.once]
         self.view = memoryview(b"")
         self.began = time.monotonic()
         self.next_byte = 0.0
@@ -356,12 +408,13 @@ def main():
     parser.add_argument("address", nargs="?")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--connections", type=int, default=4)
-    parser.add_argument("--model", default="echo")
+    parser.add_argument("--target", choices=TARGETS, default="models")
+    parser.add_argument("--model", default="echo", help="of the target models")
     parser.add_argument("--link", help="of hostile workers: the server's socket for workers")
     parser.add_argument("--token", help="and the token that they join by")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
-    known = attacks(options.model)
+    known = attacks(Models(options.model) if options.target == "models" else Application())
     if options.list or options.name not in known or not options.address:
         for name, attack in known.items():
             print(f"{name:24} {attack.reason or '-':20} {attack.doc}")

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Well-behaved clients: an open loop of gRPC calls, and newcomers that connect, call once and go.
+"""Well-behaved clients: an open loop of calls, and newcomers that connect, call once and go.
 
-    tests/attack/healthy.py HOST:PORT [--rate 200] [--newcomers 10] [--model echo]
+    tests/attack/healthy.py HOST:PORT [--target models|application] [--rate 200] [--newcomers 10] [--model echo]
+
+models: gRPC. application: HTTP/1.1, over connections that are kept; each answer must be the body that was sent.
 
 Runs until its standard input ends; prints one line of JSON: for each call [when it was due (s, CLOCK_MONOTONIC),
 latency from then (s), error or ""], for each newcomer the same. A call that starts late is counted from when it
@@ -9,7 +11,9 @@ was due, so that a stall is seen by every call that it delays.
 """
 
 import argparse
+import http.client
 import json
+import queue
 import sys
 import threading
 import time
@@ -56,10 +60,66 @@ class Calls:
         self.rows.append([due, now - due, error])
 
 
-class Newcomers:
+class Requests:
+    """As Calls, of an application."""
+
+    THREADS = 16
+
     def __init__(self, host, port, rate):
+        self.rows, self._where, self._every, self._due = [], (host, port), 1 / rate, queue.SimpleQueue()
+
+    def run(self, stop):
+        threads = [threading.Thread(target=self._work) for _ in range(self.THREADS)]
+        for t in threads:
+            t.start()
+        due = time.monotonic()
+        while not stop.is_set():
+            due += self._every
+            if (ahead := due - time.monotonic()) > 0:
+                time.sleep(ahead)
+            self._due.put(due)
+        for t in threads:
+            self._due.put(None)
+        for t in threads:
+            t.join()
+
+    def _work(self):
+        connection = http.client.HTTPConnection(*self._where, timeout=TIMEOUT)
+        while (due := self._due.get()) is not None:
+            try:
+                error = ask(connection, b"%f" % due)
+            except (OSError, http.client.HTTPException) as e:
+                error = repr(e)
+                connection.close()
+            self.rows.append([due, time.monotonic() - due, error])
+        connection.close()
+
+
+def ask(connection, body):
+    """"", or what was wrong."""
+    connection.request("POST", "/echo", body)
+    answer = connection.getresponse()
+    data = answer.read()
+    return "" if (answer.status, data) == (200, body) else f"{answer.status} {data[:100]}"
+
+
+class Newcomers:
+    def __init__(self, host, port, rate, target):
         self.rows = []
         self._host, self._port, self._every = host, port, 1 / rate
+        self._call = self._call_model if target == "models" else self._call_application
+
+    def _call_model(self):
+        with H2(self._host, self._port) as h2:
+            reply = h2.grpc(prefixed(b""), method="ServerLive")
+            return "" if reply.grpc_status == 0 else f"status {reply.grpc_status}, reset {reply.reset}"
+
+    def _call_application(self):
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT)
+        try:
+            return ask(connection, b"new")
+        finally:
+            connection.close()
 
     def run(self, stop):
         due = time.monotonic()
@@ -69,11 +129,8 @@ class Newcomers:
                 time.sleep(ahead)
             begin, error = time.monotonic(), ""
             try:
-                with H2(self._host, self._port) as http:
-                    reply = http.grpc(prefixed(b""), method="ServerLive")
-                    if reply.grpc_status != 0:
-                        error = f"status {reply.grpc_status}, reset {reply.reset}"
-            except OSError as e:
+                error = self._call()
+            except (OSError, http.client.HTTPException) as e:
                 error = repr(e)
             self.rows.append([due, time.monotonic() - begin, error])
 
@@ -81,13 +138,17 @@ class Newcomers:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("address")
+    parser.add_argument("--target", choices=("models", "application"), default="models")
     parser.add_argument("--rate", type=float, default=200)
     parser.add_argument("--newcomers", type=float, default=10)
     parser.add_argument("--model", default="echo")
     options = parser.parse_args()
     host, _, port = options.address.rpartition(":")
-    calls = Calls(options.address, options.rate, options.model)
-    newcomers = Newcomers(host, int(port), options.newcomers)
+    if options.target == "models":
+        calls = Calls(options.address, options.rate, options.model)
+    else:
+        calls = Requests(host, int(port), options.rate)
+    newcomers = Newcomers(host, int(port), options.newcomers, options.target)
     stop = threading.Event()
     threads = [threading.Thread(target=part.run, args=(stop,)) for part in (calls, newcomers)]
     for t in threads:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Attacks a server of its own while well-behaved clients use it, and says what it cost them; `make attack`.
 
-    tests/attack/run.py [NAME…] [--seconds 30] [--calm 5] [--rate 200] [--connections 4] [--json FILE]
+    tests/attack/run.py [NAME…] [--target models|application] [--seconds 30] [--calm 5] [--rate 200] [--connections 4] [--json FILE]
 
-Each attack gets a server of its own. Healthy traffic runs alone first (calm), then attacked. An attack passes when
+Each attack gets a server of its own, once with a model that is called by gRPC, and once (but hostile workers) with an application that
+is called over HTTP/1.1. Healthy traffic runs alone first (calm), then attacked. An attack passes when
 no healthy call and no newcomer failed, the worst healthy latency is at most 50 ms or four times the worst of the
 calm part, the dispatcher's resident memory grew by at most 4 MiB, and every hostile connection was closed within
 a second, for the expected reason. Slow attacks (the last ones) are closed by timers, shortened here to 2 s; they
@@ -16,6 +17,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -49,25 +51,30 @@ def closings(server):
     return found, stalls
 
 
+def page(server, path):
+    with urllib.request.urlopen(f"http://{server.address}{path}", timeout=wait.SECONDS) as answer:
+        return answer.read()
+
+
 def worst(rows):
     return max((r[1] for r in rows), default=0.0)
 
 
-def attack(name, seconds=30, calm=5, rate=200, connections=4, newcomers=10):
+def attack(name, target="models", seconds=30, calm=5, rate=200, connections=4, newcomers=10):
     """One attack against a fresh server: a dictionary of what was seen."""
-    kind = hostile.attacks()[name]
-    server = Server(kind.app, "--log-level", "warn", *(SLOW if kind.slow else ()), *kind.options)
+    kind, what = hostile.attacks(hostile.TARGETS[target]())[name], hostile.TARGETS[target]
+    server = Server(HERE / what.app if what.app else kind.app, "--log-level", "warn", *(SLOW if kind.slow else ()), *kind.options)
     try:
         pid = server.dispatcher
-        healthy = subprocess.Popen([sys.executable, HERE / "healthy.py", server.address, "--rate", str(rate),
-                                    "--newcomers", str(newcomers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        healthy = subprocess.Popen([sys.executable, HERE / "healthy.py", server.address, "--target", target,
+                                    "--rate", str(rate), "--newcomers", str(newcomers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    env={**os.environ, "ANYSERVE_BUILD": str(paths.BUILD)})
-        wait.until(lambda: server.counts(kind.app[:-3])["completed"] > 50, "healthy traffic")
+        wait.until(lambda: server.counts(what.deployment or kind.app[:-3])["completed"] > 50, "healthy traffic")
         calm_from = time.monotonic()
         time.sleep(calm)
         before = rss(pid)
         attacked_from = time.monotonic()
-        gang = subprocess.Popen([sys.executable, HERE / "attacks.py", name, server.address, "--seconds", str(seconds),
+        gang = subprocess.Popen([sys.executable, HERE / "attacks.py", name, server.address, "--target", target, "--seconds", str(seconds),
                                  "--connections", str(connections), "--link", server.link_path(),
                                  "--token", server.join_token()], stdout=subprocess.PIPE)
         peak = before
@@ -81,6 +88,7 @@ def attack(name, seconds=30, calm=5, rate=200, connections=4, newcomers=10):
         rows = json.loads(healthy.stdout.read())
         assert healthy.wait(30) == 0
         after = rss(pid)
+        smuggled = json.loads(page(server, "/counts"))["smuggled"] if target == "application" else 0
         reasons, stalls = closings(server)
         lines = len(server.log.lines)
         server.settle()
@@ -90,7 +98,7 @@ def attack(name, seconds=30, calm=5, rate=200, connections=4, newcomers=10):
     parts = {"calm": (calm_from, attacked_from), "attacked": (attacked_from, attacked_to)}
     got = {part: [r for r in rows["calls"] if since <= r[0] < to] for part, (since, to) in parts.items()}
     fresh = [r for r in rows["newcomers"] if attacked_from <= r[0] < attacked_to]
-    return {"attack": name, "seconds": seconds, "reason": kind.reason, "slow": kind.slow, **seen,
+    return {"attack": name, "target": target, "smuggled": smuggled, "seconds": seconds, "reason": kind.reason, "slow": kind.slow, **seen,
             "calls": len(got["attacked"]), "errors": [r[2] for r in got["attacked"] + fresh if r[2]][:5],
             "n_errors": sum(1 for r in got["attacked"] + fresh if r[2]),
             "calm_worst_ms": round(1e3 * worst(got["calm"]), 1),
@@ -105,6 +113,8 @@ def attack(name, seconds=30, calm=5, rate=200, connections=4, newcomers=10):
 def faults(r, timing=True):
     """What of the promises was not kept."""
     bad = []
+    if r["smuggled"]:
+        bad.append(f"{r['smuggled']} smuggled requests were executed")
     if r["n_errors"]:
         bad.append(f"{r['n_errors']} errors: {r['errors']}")
     if timing and r["attacked_worst_ms"] > max(50, 4 * r["calm_worst_ms"]):
@@ -129,6 +139,7 @@ def faults(r, timing=True):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--target", choices=hostile.TARGETS, help="default: both")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--calm", type=float, default=5)
     parser.add_argument("--rate", type=float, default=200)
@@ -136,13 +147,15 @@ def main():
     parser.add_argument("--json", help="append each result as a line")
     options = parser.parse_args()
     failed = 0
-    print(f"{'attack':24} {'closed':>7} {'slowest s':>9} {'calm ms':>8} {'worst ms':>8} {'p99 ms':>7} {'new ms':>7} "
+    print(f"{'target':11} {'attack':24} {'closed':>7} {'slowest s':>9} {'calm ms':>8} {'worst ms':>8} {'p99 ms':>7} {'new ms':>7} "
           f"{'MiB':>6} {'peak':>6} errors")
-    for name in options.names or hostile.attacks():
-        r = attack(name, options.seconds, options.calm, options.rate, options.connections)
+    every = [(target, name) for target in ([options.target] if options.target else hostile.TARGETS)
+             for name in options.names or hostile.attacks() if target == "models" or not hostile.attacks()[name].worker]
+    for target, name in every:
+        r = attack(name, target, options.seconds, options.calm, options.rate, options.connections)
         bad = faults(r)
         failed += bool(bad)
-        print(f"{name:24} {r['closed']:7} {r['slowest_close_s']:9.3f} {r['calm_worst_ms']:8.1f} "
+        print(f"{target:11} {name:24} {r['closed']:7} {r['slowest_close_s']:9.3f} {r['calm_worst_ms']:8.1f} "
               f"{r['attacked_worst_ms']:8.1f} {r['attacked_p99_ms']:7.1f} {r['newcomer_worst_ms']:7.1f} "
               f"{r['rss_growth_mib']:6.2f} {r['rss_peak_growth_mib']:6.2f} {r['n_errors']} of {r['calls']}"
               + "".join(f"\n    FAILED: {b}" for b in bad), flush=True)
