@@ -22,7 +22,7 @@ from .exceptions import RayError, RayTaskError, made_error
 
 __all__ = ["BYTES", "Body", "EXCEPTION", "PICKLE", "decode_answer", "decode_call", "decode_exception", "encode_answer",
            "encode_call", "encode_exception", "encode_plain_answer",
-           "encode_plain_exception", "pack", "parse"]  # fmt: skip
+           "encode_plain_exception", "pack", "parse", "traceback_of"]  # fmt: skip
 
 PICKLE, BYTES = 1, 2  # codecs
 EXCEPTION = 1  # a flag of answers
@@ -408,7 +408,7 @@ def _type_name(kind: type) -> str:
     return kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else "%s.%s" % (kind.__module__, kind.__qualname__)
 
 
-def _traceback_of(error: BaseException) -> str:
+def traceback_of(error: BaseException) -> str:
     """As Python prints it, without the frames of this package at its beginning."""
     tb = error.__traceback__
     while tb is not None and tb.tb_next is not None and _is_ours(tb.tb_frame.f_globals.get("__name__", "")):
@@ -437,7 +437,7 @@ def dump_cause(cause: BaseException) -> Tuple[Optional[bytes], str]:
 
 def encode_exception(error: BaseException) -> Body:
     """The body of an exception that user code raised. Never fails."""
-    text = _traceback_of(error)
+    text = traceback_of(error)
     cause = error.cause if isinstance(error, RayTaskError) else error
     pickled, message = dump_cause(cause)
     return Body(pickle.dumps((_type_name(type(cause)), message, text, pickled), protocol=5), flags=EXCEPTION)
@@ -468,4 +468,4 @@ def load_error(type_name: str, message: str, text: str, pickled: Optional[bytes]
 
 def encode_plain_exception(error: BaseException) -> Body:
     """The same for a caller that sent bytes, in another language: a text."""
-    return Body(_traceback_of(error).encode(errors="backslashreplace"), flags=EXCEPTION, codec=BYTES)
+    return Body(traceback_of(error).encode(errors="backslashreplace"), flags=EXCEPTION, codec=BYTES)

@@ -25,6 +25,11 @@ int as_initial_state_spec(struct as_spec **ret_s, const struct as_option_set *op
     return 0;
 }
 
+const char *as_initial_state_route(const struct as_spec *s)
+{
+    return as_spec_str(application(s), AS_SPEC_APPLICATION_ROUTE_PREFIX);
+}
+
 uint32_t as_initial_state_replicas(const struct as_spec *s, const char *deployment)
 {
     const struct as_spec_object *d =

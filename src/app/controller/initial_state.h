@@ -17,6 +17,8 @@
 int as_initial_state_spec(struct as_spec **ret_s, const struct as_option_set *opts,
                           const struct as_spec_limits *limits, const struct as_declared *app,
                           struct as_buf *err);
+/* The route_prefix of its application, valid as long as s; NULL: it answers no HTTP requests. */
+const char *as_initial_state_route(const struct as_spec *s);
 /* num_replicas of a deployment; 0 if there is no such deployment. */
 uint32_t as_initial_state_replicas(const struct as_spec *s, const char *deployment);
 

@@ -40,6 +40,7 @@ struct run {
     struct as_notify notify;
     struct as_declared app;
     uint32_t *replicas; /* of each of its deployments */
+    char *route;        /* of the application; NULL: none */
     struct as_early_dispatcher early;
     int signal_fd, end_fd; /* signalfds: all signals of a supervisor; those that end a server */
     int hold;              /* ret_hold of the kind; -1: none */
@@ -107,6 +108,7 @@ static void show_banner(struct run *r)
                           .summary = r->kind ? as_buf_cstr(&r->summary) : NULL,
                           .app = &r->app,
                           .replicas = r->replicas,
+                          .route = r->route,
                           .host = as_option_str(o, AS_OPT_HOST),
                           .port = (uint16_t)as_option_u64(o, AS_OPT_PORT),
                           .grpc_port = (uint16_t)as_option_u64(o, AS_OPT_GRPC_PORT),
@@ -196,6 +198,8 @@ static int check_options(struct run *r, struct as_buf *err)
     r->replicas = as_xalloc(r->app.n * sizeof(*r->replicas));
     for (uint32_t i = 0; i < r->app.n; i++)
         r->replicas[i] = as_initial_state_replicas(spec, r->app.deployments[i].name);
+    if (as_initial_state_route(spec))
+        r->route = as_str_dup(as_str_of(as_initial_state_route(spec)));
     as_spec_free(spec);
     return AS_EXIT_CODE_OK;
 }
@@ -406,6 +410,7 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
     as_runtime_dir_close(&r.dir);
     as_declared_fini(&r.app);
     free(r.replicas);
+    free(r.route);
     as_interpreter_fini(&r.python);
     as_ports_fini(&r.ports);
     as_buf_fini(&r.summary);

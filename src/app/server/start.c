@@ -170,6 +170,7 @@ static void put_applications(struct as_desired_state *of, struct as_buf *banner)
     as_buf_str(banner, "\n");
     for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
         const struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
+        const char *route = as_spec_str(app, AS_SPEC_APPLICATION_ROUTE_PREFIX);
 
         as_buf_printf(banner, "  application %s:", as_spec_str(app, AS_SPEC_APPLICATION_NAME));
         for (uint32_t k = 0; k < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
@@ -179,7 +180,7 @@ static void put_applications(struct as_desired_state *of, struct as_buf *banner)
             as_buf_printf(banner, "%s %s × %" PRId64, k ? "," : "",
                           as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME), replicas_of(of, app, d));
         }
-        as_buf_str(banner, "\n");
+        as_buf_printf(banner, "%s%s\n", route ? ", HTTP requests below " : "", route ? route : "");
     }
 }
 

@@ -59,6 +59,11 @@ static void write_addresses(struct as_buf *b, const struct as_banner *v)
         as_banner_address(b, v->host, v->grpc_port, false);
         as_buf_str(b, "  the same\n");
     }
+    if (v->route) {
+        as_buf_str(b, "  route       http://");
+        as_banner_address(b, v->host, v->port, true);
+        as_buf_printf(b, "%s  HTTP requests to the application\n", v->route);
+    }
     if (v->status_port)
         as_buf_printf(b, "  status      http://127.0.0.1:%u/status and /metrics\n", v->status_port);
     if (v->management)

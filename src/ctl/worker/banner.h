@@ -11,6 +11,7 @@ struct as_banner {
     const char *version, *target; /* target NULL: no models of its own */
     const char *summary;          /* these lines say what is served; NULL: from target and app */
     const struct as_declared *app;
+    const char *route;        /* below it requests of HTTP go to the application; NULL: none do */
     uint32_t workers;         /* replicas of each deployment, if … */
     const uint32_t *replicas; /* … this is NULL; else one number for each deployment of app */
     const char *host;         /* as given */

@@ -214,6 +214,7 @@ bool as_conn_close_if_stuck(struct as_conn *c, as_ns now)
 
     if (!c->out.bytes || !timeout || now - c->output_since < timeout)
         return false;
+    c->close_reason = AS_CLOSE_SEND_TIMEOUT; /* its requests say so in the log */
     as_conn_close(c, AS_CLOSE_SEND_TIMEOUT);
     return true;
 }

@@ -4,9 +4,10 @@
 
 as_ns as_client_timeouts_sweep_interval(const struct as_edge_conf *conf)
 {
-    const as_ns timeouts[] = {conf->header_timeout,    conf->idle_timeout, conf->keepalive_time,
-                              conf->keepalive_timeout, conf->body_timeout, conf->send_timeout,
-                              conf->websocket.ping_interval, conf->websocket.ping_timeout};
+    const as_ns timeouts[] = {
+        conf->header_timeout,          conf->idle_timeout,          conf->keepalive_time,
+        conf->keepalive_timeout,       conf->body_timeout,          conf->send_timeout,
+        conf->websocket.ping_interval, conf->websocket.ping_timeout};
     as_ns every = AS_CLIENT_TIMEOUTS_SWEEP_MAX;
 
     for (size_t i = 0; i < AS_COUNT(timeouts); i++) {
@@ -64,11 +65,31 @@ bool as_client_timeouts_is_slow(const struct as_edge *e, as_ns time, uint64_t mo
 static void log_slow(struct as_exchange *x, const char *what)
 {
     struct as_edge *e = x->edge;
+    char id[600];
     uint64_t skipped;
 
-    if (as_edge_may_log(e, AS_EDGE_LOG_STALLED, &skipped))
+    if (!as_edge_may_log(e, AS_EDGE_LOG_STALLED, &skipped))
+        return;
+    if (x->request_id.n)
+        as_log_event(e->log, AS_LOG_WARN, "request_stalled", "part=%s request_id=%s skipped=%lu",
+                     what, as_log_quote(id, sizeof(id), x->request_id), skipped);
+    else
         as_log_event(e->log, AS_LOG_WARN, "request_stalled", "part=%s method=%s skipped=%lu", what,
                      as_grpc_methods[x->rpc].name, skipped);
+}
+
+void as_client_timeouts_log_unread(struct as_exchange *x)
+{
+    if (x->request_id.n)
+        log_slow(x, "answer");
+}
+
+/* Nothing is awaited of its body any more, not even before its error is sent. */
+static void stop_upload(struct as_exchange *x)
+{
+    as_exchange_free_body(x);
+    if (x->answer.deferred)
+        x->kind->send_deferred(x);
 }
 
 void as_client_timeouts_expire_upload(struct as_exchange *x)
@@ -84,7 +105,7 @@ void as_client_timeouts_expire_upload(struct as_exchange *x)
     as_exchange_fail(
         x, AS_ESLOW, "less than %lu bytes of the request were received in %lu ms (--body-timeout)",
         (unsigned long)conf->min_progress, (unsigned long)(conf->body_timeout / AS_MS));
-    as_exchange_free_body(x);
+    stop_upload(x);
 }
 
 void as_client_timeouts_evict_upload(struct as_exchange *x)
@@ -98,7 +119,7 @@ void as_client_timeouts_evict_upload(struct as_exchange *x)
                      "--max-inflight-bytes %lu, of which this connection holds %lu",
                      (unsigned long)b->limit,
                      (unsigned long)as_account_charged(x->budget.requests));
-    as_exchange_free_body(x);
+    stop_upload(x);
 }
 
 /* Bytes of the body still to be received; without a declared length, assumes as many as so far. */

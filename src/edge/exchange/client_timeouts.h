@@ -58,6 +58,8 @@ static inline void as_client_timeouts_start_answer(struct as_exchange *x)
 void as_client_timeouts_begin_sweep(struct as_edge *e);
 void as_client_timeouts_sweep(struct as_edge *e, as_ns now);
 
+/* Logs that the client reads nothing of the answer, for a request that has an id. */
+void as_client_timeouts_log_unread(struct as_exchange *x);
 /* Fails a request of which too few bytes were received (--body-timeout). */
 void as_client_timeouts_expire_upload(struct as_exchange *x);
 /* Fails a slow request that holds much of a full budget. */

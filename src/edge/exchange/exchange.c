@@ -457,6 +457,8 @@ static void on_close(void *conn, void *req, uint32_t code AS_UNUSED)
 
     as_conn_end_request(c);
     as_client_timeouts_stop(x);
+    if (c->close_reason == AS_CLOSE_SEND_TIMEOUT)
+        as_client_timeouts_log_unread(x);
     if (x->state != AS_EXCHANGE_ANSWERED)
         x->kind->count(x, x->grpc ? as_err_grpc(AS_ECANCELLED) : as_err_http(AS_ECANCELLED));
     if (x->answer.ops)

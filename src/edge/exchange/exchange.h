@@ -144,6 +144,7 @@ struct as_exchange {
     bool in_fleet;
     bool cancelled; /* the fleet knows that no answer is wanted */
     as_ns deadline;
+    struct as_str request_id;       /* of a request to an application, for the log; else empty */
     struct as_stream *streaming;    /* NULL: unary */
     struct as_websocket *websocket; /* edge/websocket/websocket.h; NULL: none was accepted */
     struct as_registry *registry;   /* one reference; owns `model` */

@@ -30,12 +30,11 @@ bool as_ingress_set_id(struct as_ingress *g)
 {
     struct as_str id = as_http_head_find(g->x->head, AS_STR("x-request-id"));
 
-    if (id.n && id.n <= AS_INGRESS_ID_MAX && as_name_check_line(id)) {
-        g->open.id = id;
-        return false;
-    }
-    g->open.id = (struct as_str){g->id, make_id(g->id)};
-    return true;
+    bool own = id.n && id.n <= AS_INGRESS_ID_MAX && as_name_check_line(id);
+
+    g->open.id = own ? id : (struct as_str){g->id, make_id(g->id)};
+    g->x->request_id = g->open.id;
+    return !own;
 }
 
 /* --- texts --- */
@@ -85,7 +84,7 @@ void as_ingress_refuse(struct as_exchange *x, uint32_t status, struct as_str tex
 void as_ingress_log_fault(struct as_ingress *g, const char *what)
 {
     struct as_edge *e = g->x->edge;
-    char id[AS_INGRESS_ID_MAX + 80], path[300];
+    char id[2 * AS_INGRESS_ID_MAX + 80], path[300]; /* quoting doubles a quotation mark */
     uint64_t skipped;
 
     if (as_edge_may_log(e, AS_EDGE_LOG_ANSWER, &skipped))

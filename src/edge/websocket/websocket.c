@@ -211,13 +211,14 @@ static void on_message(void *owner, const struct as_ws_message *m)
 static void on_close(void *owner, uint32_t code, struct as_str reason, const char *fault)
 {
     struct as_websocket *ws = owner;
-
     struct as_edge *e = ws->x->edge;
+    char id[600];
     uint64_t skipped;
 
     if (fault && as_edge_may_log(e, AS_EDGE_LOG_WEBSOCKET, &skipped))
-        as_log_event(e->log, AS_LOG_WARN, "websocket_fault", "code=%u reason=\"%s\" skipped=%lu",
-                     code, fault, skipped);
+        as_log_event(e->log, AS_LOG_WARN, "websocket_fault",
+                     "request_id=%s code=%u reason=\"%s\" skipped=%lu",
+                     as_log_quote(id, sizeof(id), ws->x->request_id), code, fault, skipped);
     close_worker(ws, code, reason);
 }
 

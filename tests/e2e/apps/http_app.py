@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import os
+import threading
 import urllib.parse
 
 from anyserve import serve
@@ -79,9 +80,13 @@ async def stream(scope, receive, a, q):
     await a.start(200, [(b"content-type", b"application/octet-stream")])
     stat = {"name": q.get("name"), "sent": 0}
     log.append(stat)
-    for i in range(n):
-        await a.body(chunk, i + 1 < n)
-        stat["sent"] += size
+    try:
+        for i in range(n):
+            await a.body(chunk, i + 1 < n)
+            stat["sent"] += size
+    except (OSError, asyncio.CancelledError):
+        log.append(str(q.get("name")) + " lost its client")
+        raise
 
 
 async def sized(scope, receive, a, q):
@@ -152,12 +157,83 @@ async def fail(scope, receive, a, q):
     raise ValueError("on purpose")
 
 
+async def until(scope, receive, a, q):
+    """Reads the body, and answers when the file is there."""
+    log.append(q["name"] + " began")
+    n = 0
+    async for part in body_of(receive):
+        n += len(part)
+    while not os.path.exists(q["file"]):
+        await asyncio.sleep(0.01)
+    await a.json(n)
+
+
 async def forever(scope, receive, a, q):
     log.append("forever began")
     await asyncio.Event().wait()
 
 
-HANDLERS = {f.__name__: f for f in (info, echo, count, unread, stream, sized, head, hold, release, again, logged, die, call_dying, silent, fail, forever)}
+# --- applications that do not keep to ASGI ---
+
+
+async def only_start(scope, receive, a, q):
+    await a.start()
+
+
+async def body_first(scope, receive, a, q):
+    await a.body(b"x")
+
+
+async def starts_twice(scope, receive, a, q):
+    await a.start()
+    await a.start()
+
+
+async def after_end(scope, receive, a, q):
+    await a.start()
+    await a.body(b"whole")
+    await a.body(b"more")
+
+
+async def text_body(scope, receive, a, q):
+    await a.start()
+    await a.body("text")
+
+
+async def text_header(scope, receive, a, q):
+    await a.start(200, [("a", b"b")])
+
+
+async def text_message(scope, receive, a, q):
+    await a.send("http.response.start")
+
+
+async def no_type(scope, receive, a, q):
+    await a.send({})
+
+
+async def no_status(scope, receive, a, q):
+    await a.send({"type": "http.response.start"})
+
+
+async def returns(scope, receive, a, q):
+    return "a value"
+
+
+async def half(scope, receive, a, q):
+    await a.start()
+    await a.body(b"half", True)
+
+
+async def fail_behind(scope, receive, a, q):
+    await a.start()
+    await a.body(b"half", True)
+    raise ValueError("behind the head")
+
+
+HANDLERS = {f.__name__: f for f in (
+    info, echo, count, unread, stream, sized, head, hold, release, again, logged, die, call_dying, silent, fail, until, forever, only_start,
+    body_first, starts_twice, after_end, text_body, text_header, text_message, no_type, no_status, returns, half, fail_behind)}  # fmt: skip
 
 
 class Application:
@@ -166,10 +242,10 @@ class Application:
             while (message := await receive())["type"] == "lifespan.startup":
                 await send({"type": "lifespan.startup.complete"})
             await send({"type": message["type"] + ".complete"})
-            return
+            return None
         q = dict(urllib.parse.parse_qsl(scope["query_string"].decode(), keep_blank_values=True))
         handler = HANDLERS.get(scope["path"].rpartition("/")[2], info)
-        await handler(scope, receive, Answer(send), q)
+        return await handler(scope, receive, Answer(send), q)
 
 
 application = Application()
@@ -191,6 +267,24 @@ class Narrow:
 @serve.ingress(application)
 class Pair:
     pass
+
+
+@serve.deployment(max_ongoing_requests=100)
+class Plain:
+    """What it returns is written in the query."""
+
+    async def __call__(self, request):
+        what = request.query_params.get("what", "text")
+        if what == "items":
+            return self.items()
+        cycle = {}
+        cycle["self"] = cycle
+        return {"text": "fine", "object": object(), "lock": threading.Lock(), "inside": [object()], "key": {object(): 1}, "cycle": cycle,
+                "bytes": {"b": b"\xff"}}[what]  # fmt: skip
+
+    async def items(self):
+        yield "one"
+        yield object()
 
 
 @serve.deployment
@@ -221,3 +315,4 @@ narrow = Narrow.bind()
 pair = Pair.bind()
 deaf = Deaf.bind()
 chain = Chain.bind(Dying.bind(), Dying.options(name="Once", idempotent=False).bind())
+plain = Plain.bind()

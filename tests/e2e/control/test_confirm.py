@@ -89,6 +89,7 @@ def changes(server, n, change):
 def test_a_change_waits_for_the_dispatcher(server_of, hello, what):
     server = server_of({"applications": [{"name": "first", **hello("/first")}]}, *PATIENT)
     server.wait_all_ready()
+    assert server.log.find(r"^  application first: Hello × 1, HTTP requests below /first$")
     before = generation(server)
     with stopped(server):
         if what == "application":

@@ -86,6 +86,7 @@ def test_an_application_is_served(world, args, answer):
     command.wait_for("Ready: ")
     assert world.run(CALL) == answer
     assert f"where ANYSERVE_PORT is {world.port}:" in command.log.read_text() and "curl" not in command.log.read_text()
+    assert f"\n  route       http://127.0.0.1:{world.port}/  HTTP requests to the application\n" in command.log.read_text()
     command.end()
 
 

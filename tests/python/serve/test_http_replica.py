@@ -1,6 +1,7 @@
 """A worker of a serve deployment gets requests of HTTP, against a dispatcher in Python."""
 
 import json
+import re
 
 import pytest
 from fake_calls import Refused
@@ -374,6 +375,7 @@ def test_exception(main):
     answer = main.fetch("GET", "/raise-error", rid="id-of-it")
     assert (answer.status, answer.headers, bytes(answer.body)) == (500, [], b"Internal Server Error")
     main.wait_output("ValueError: from the handler", "id-of-it", "Traceback")
+    assert re.search(r'Traceback \(most recent call last\):\n  File "[^"]*/app.py", line \d+, in __call__\n', main.output)  # none of ours
     assert main.fetch("GET", "/http-error").status == 500
     answer = main.fetch("GET", "/busy")
     assert (answer.status, answer["retry-after"], answer.names()) == (429, "2", ["retry-after"])

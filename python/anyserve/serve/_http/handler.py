@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import functools
 import inspect
-import traceback
 from typing import TYPE_CHECKING, Any, AsyncGenerator, Optional, Tuple
 
 from ...errors import STATUS_NAMES
+from .._payload import traceback_of
 from .._transport import current_request
 from . import responses
 from .scope import HttpContext, HttpRequest, meta_of
@@ -146,7 +146,7 @@ class HttpCalls:
         if http.started:
             http.fail(INTERNAL, text)
             return
-        trace = "".join(traceback.format_exception(error)) if self.debug else None
+        trace = traceback_of(error) + "\n" if self.debug else None
         status, headers, body = responses.encode_error(error, trace)
         if status == 500 and self.core.is_asgi:
             headers = responses.TEXT

@@ -37,6 +37,7 @@ from .call_metrics import CallMetrics
 from .finalizer import call_del
 from .reports import Reporter, Send
 from .sync_calls import NotGenerator, SyncCalls
+from .._payload import traceback_of
 from .._transport import current_request
 from ..exceptions import RayServeException, TaskCancelledError
 from ..metrics import registry
@@ -247,8 +248,7 @@ class ReplicaCore:
         if self.on_ended is not None:
             self.on_ended(meta, seconds, error)
         if error is not None and isinstance(error, Exception) and not self._shared and self._is_served:
-            trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-            log_event("warn", "handler_raised", trace, deployment=self.context.deployment, method=meta.method,
+            log_event("warn", "handler_raised", traceback_of(error) + "\n", deployment=self.context.deployment, method=meta.method,
                       request=meta.request_id, **({"route": route} if route else {}), error="%s: %s" % (type(error).__name__, error))  # fmt: skip
 
     async def call(self, meta: "CallMeta", args: Tuple[Any, ...] = (), kwargs: Mapping[str, Any] = {}, *,

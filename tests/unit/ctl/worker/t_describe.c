@@ -239,9 +239,17 @@ static void the_banner_has_models_and_addresses(void **state AS_UNUSED)
     assert_non_null(strstr((char *)b.p, "[::]:8000"));
     assert_non_null(strstr((char *)b.p, "[::]:8001"));
     assert_null(strstr((char *)b.p, "/status"));
+    assert_null(strstr((char *)b.p, "  route  "));
     assert_non_null(strstr((char *)b.p, "/p (--python)"));
     assert_non_null(
         strstr((char *)b.p, "    anyserve infer echo --input x=1,2 --url 127.0.0.1:8000\n"));
+    v.route = "/shop";
+    b.n = 0;
+    as_banner_write(&b, &v);
+    as_buf_add(&b, "", 1);
+    assert_non_null(strstr((char *)b.p, "[::]:8001  the same\n  route       "
+                                        "http://127.0.0.1:8000/shop  HTTP requests to the "
+                                        "application\n"));
     as_declared_fini(&app);
     as_buf_fini(&b);
 }
