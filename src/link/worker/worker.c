@@ -149,6 +149,8 @@ static void release_slot(struct as_worker *w, struct as_worker_req *q)
     as_list_remove(&q->node);
     as_list_remove(&q->cancelled);
     as_list_remove(&q->ready);
+    if (q->link && as_worker_is_awaited(q)) /* else the table was cleared with its link */
+        as_worker_table_remove(&q->link->started, &q->entry);
     w->n_running--;
     if (as_worker_leave_batch(w, q) && !q->beyond) {
         w->n_busy--;
@@ -161,6 +163,7 @@ static void mark_started(struct as_worker *w, struct as_worker_req *q, as_ns now
     as_list_remove(&q->node);
     q->link->n_waiting--;
     as_list_push(&w->running, &q->node);
+    as_worker_table_add(&q->link->started, &q->entry, q->stream);
     w->n_running++;
     q->started_at = now;
     as_page_start(&q->link->page, q->stream, now);

@@ -57,6 +57,7 @@ void as_worker_close_link(struct as_worker *w, struct as_worker_link *l, const c
         if (q->link == l && as_worker_is_awaited(q))
             as_worker_req_cancel(w, q, 1);
     }
+    as_worker_table_clear(&l->started);
     l->number = ++w->n_links;
     drop_waiting(w, l);
     as_worker_drop_asks(w, l);
@@ -343,6 +344,11 @@ void as_worker_free(struct as_worker *w)
     AS_WORKER_LINKS(w, l) as_worker_close_link(w, l, "freed");
     as_worker_fail_unsent(w, "this worker ends");
     as_worker_free_outs(w);
+    AS_WORKER_LINKS(w, l)
+    {
+        as_worker_table_fini(&l->calls.outs);
+        as_worker_table_fini(&l->started);
+    }
     AS_LIST_EACH(n, &w->pool)
     {
         free(AS_LIST_ENTRY(n, struct as_worker_req, node));

@@ -313,11 +313,11 @@ bool as_worker_begin_body(struct as_worker *w, struct as_worker_link *l, const s
     if (!(f->stream & 1))
         return as_worker_begin_answer(w, l, f, ret_q);
     q = as_worker_find_in(&l->waiting, f->stream);
-    open = q ? q : as_worker_find_started(w, l, f->stream);
+    open = q ? q : as_worker_find_started(l, f->stream);
     if (open && open->is_http)
         return as_worker_http_begin_data(w, open, f, ret_q);
     if (!q)
-        q = as_worker_find_partial_input(w, l, f->stream);
+        q = as_worker_find_partial_input(l, f->stream);
     if (!q && f->stream <= l->top_stream)
         return false; /* its stream was cancelled, returned or refused meanwhile */
     /* there END means the end of all messages */
@@ -383,7 +383,7 @@ static void on_cancel(struct as_worker *w, struct as_worker_link *l, const struc
         as_worker_put_error(l, f->stream, reason, 0, "cancelled before it was started");
         return;
     }
-    q = as_worker_find_started(w, l, f->stream);
+    q = as_worker_find_started(l, f->stream);
     if (q) {
         w->stat.cancels++;
         as_worker_req_cancel(w, q, reason);

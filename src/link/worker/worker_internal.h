@@ -13,6 +13,7 @@
  *   worker_receive.c     bytes in: buffers, frame boundaries, bodies
  *   worker_frame.c       handling each frame
  *   worker.c             requests: starting, answering, their lists and memory
+ *   worker_table.c       finding what is open by its stream
  *   worker_stream.c      requests with several messages: parts, inputs, credit for both
  *   worker_call.c        calling a handler, and building its answer
  *   worker_run.c         the main loop: connects, runs handlers (here or in threads), drains
@@ -75,6 +76,7 @@ struct as_worker_batch {
 
 struct as_worker_req {
     struct as_list node;          /* in waiting, running, or the pool */
+    struct as_worker_entry entry; /* in link->started */
     struct as_list cancelled;     /* in as_worker.cancelled: not reported yet */
     struct as_worker_link *link;  /* that it came on; NULL: a local call … */
     uint64_t stream, link_number; /* … and link->number then */
@@ -171,13 +173,14 @@ struct as_worker_link {
     uint32_t max_granted;   /* most slots that were ever granted: such OPENs may be on their way */
     struct as_list waiting; /* requests that are not started, in stream order */
     uint32_t n_waiting;
-    uint32_t n_open;               /* requests that are not ended */
-    uint32_t n_packed;             /* of these, how many take no slot, being in a batch … */
-    uint32_t n_beyond;             /* … or beyond the slots */
-    struct as_worker_batch *batch; /* the one whose OPENs are coming, or NULL */
-    uint64_t batch_next;           /* stream of the next of these */
-    uint64_t top_stream;           /* highest stream so far */
-    uint32_t last_target;          /* index of the model of the last OPEN */
+    struct as_worker_table started; /* requests of this link in `running` that are awaited */
+    uint32_t n_open;                /* requests that are not ended */
+    uint32_t n_packed;              /* of these, how many take no slot, being in a batch … */
+    uint32_t n_beyond;              /* … or beyond the slots */
+    struct as_worker_batch *batch;  /* the one whose OPENs are coming, or NULL */
+    uint64_t batch_next;            /* stream of the next of these */
+    uint64_t top_stream;            /* highest stream so far */
+    uint32_t last_target;           /* index of the model of the last OPEN */
     struct as_worker_callers calls;
 };
 
@@ -444,11 +447,9 @@ struct as_worker_req *as_worker_find_in(const struct as_list *head, uint64_t str
 void as_worker_deliver_input(struct as_worker *w, struct as_worker_req *q,
                              struct as_worker_req *in);
 /* The request of that link and stream that was started and is not answered; or NULL. */
-struct as_worker_req *as_worker_find_started(const struct as_worker *w,
-                                             const struct as_worker_link *l, uint64_t stream);
+struct as_worker_req *as_worker_find_started(const struct as_worker_link *l, uint64_t stream);
 /* The same of one that was started or waits. */
-struct as_worker_req *as_worker_find_open(const struct as_worker *w, const struct as_worker_link *l,
-                                          uint64_t stream);
+struct as_worker_req *as_worker_find_open(const struct as_worker_link *l, uint64_t stream);
 /* Whether further messages of the request come after its first one. */
 static inline bool as_worker_takes_inputs(const struct as_worker *w, const struct as_worker_req *q)
 {
@@ -471,8 +472,7 @@ void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const str
 void as_worker_on_input_end(struct as_worker *w, struct as_worker_link *l,
                             const struct as_frame *f);
 /* The input of that stream whose body is being received, or NULL. */
-struct as_worker_req *as_worker_find_partial_input(const struct as_worker *w,
-                                                   const struct as_worker_link *l, uint64_t stream);
+struct as_worker_req *as_worker_find_partial_input(const struct as_worker_link *l, uint64_t stream);
 void as_worker_on_input_bytes(struct as_worker *w, struct as_worker_req *input);
 
 /* --- worker_admin.c --- */

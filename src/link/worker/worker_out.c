@@ -143,7 +143,7 @@ static void send_open(struct as_worker *w, struct as_worker_link *l, struct as_w
     o->stream = l->calls.top_stream += 2;
     o->sent = true;
     w->n_calls++;
-    as_worker_out_add(&l->calls.outs, o);
+    as_worker_table_add(&l->calls.outs, &o->entry, o->stream);
     o->family = f;
     f->used.messages++;
     f->used.bytes += (int64_t)o->cost;
@@ -176,7 +176,7 @@ void as_worker_out_closed(struct as_worker *w, struct as_worker_out *o)
     struct as_worker_link *l = o->link;
     struct as_worker_req *parent = o->parent;
 
-    as_worker_out_remove(&l->calls.outs, o);
+    as_worker_table_remove(&l->calls.outs, &o->entry);
     leave_family(o);
     o->sent = false;
     if (!o->dropped)
@@ -408,25 +408,21 @@ void as_worker_leave_children(struct as_worker *w, struct as_worker_req *q)
 
 void as_worker_fail_calls(struct as_worker *w, struct as_worker_link *l)
 {
-    struct as_worker_outs *s = &l->calls.outs;
+    struct as_worker_entry *e;
+    uint32_t at = 0;
 
-    for (uint32_t i = 0; i < s->cap; i++) {
-        while (s->buckets[i]) {
-            struct as_worker_out *o = s->buckets[i];
+    while ((e = as_worker_table_pop(&l->calls.outs, &at))) {
+        struct as_worker_out *o = AS_CONTAINER(e, struct as_worker_out, entry);
 
-            s->buckets[i] = o->chain;
-            as_worker_out_drop_partial(w, o);
-            as_worker_out_end(w, o, AS_STATUS_UNAVAILABLE, AS_WORKER_OUT_STARTED,
-                              AS_STR("the link to the server was lost while the call was open"),
-                              false);
-            leave_family(o);
-            o->sent = false;
-            if (!o->dropped)
-                count_down(w);
-            as_worker_out_settle(w, o);
-        }
+        as_worker_out_drop_partial(w, o);
+        as_worker_out_end(w, o, AS_STATUS_UNAVAILABLE, AS_WORKER_OUT_STARTED,
+                          AS_STR("the link to the server was lost while the call was open"), false);
+        leave_family(o);
+        o->sent = false;
+        if (!o->dropped)
+            count_down(w);
+        as_worker_out_settle(w, o);
     }
-    s->n = 0;
     l->calls.known = l->calls.granted = false;
     l->calls.top_stream = 0;
     if (w->draining && !as_worker_connected(w))

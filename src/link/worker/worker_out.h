@@ -16,6 +16,7 @@
 #define AS_LINK_WORKER_OUT_H
 
 #include "base/list.h"
+#include "link/worker/worker_table.h"
 #include "wire/frame/frame_call.h"
 
 #include <anyserve/worker.h>
@@ -41,7 +42,7 @@ struct as_worker_out {
     struct as_worker_family *family; /* NULL: its stream has ended */
     struct as_worker_req *parent;    /* that is not answered yet; NULL: none */
     struct as_worker_link *link;     /* with `sent` */
-    struct as_worker_out *chain;     /* the next one of its bucket of link->outs */
+    struct as_worker_entry entry;    /* in link->outs */
     uint64_t stream;
     uint64_t cost; /* in `family`, while it is sent */
     uint32_t target, flags;
@@ -65,19 +66,13 @@ struct as_worker_out {
     uint32_t window, first_grant;        /* first_grant: before it was sent */
 };
 
-/* Outs by stream. Streams rise in steps of 2, so that their buckets differ. */
-struct as_worker_outs {
-    struct as_worker_out **buckets;
-    uint32_t cap, n; /* cap: a power of two, or 0 */
-};
-
 /* The part of a link that calls use. */
 struct as_worker_callers {
     bool known;                   /* the server takes calls: it has said the capability CALLS … */
     bool granted;                 /* … and CREDIT: */
     struct as_frame_window limit; /* of each family */
     uint64_t top_stream;          /* the last one that we used */
-    struct as_worker_outs outs;
+    struct as_worker_table outs;  /* those that are open */
     struct as_worker_family family; /* of the calls without a parent: `open` and `used` */
 };
 
@@ -115,8 +110,6 @@ struct as_worker_out *as_worker_out_get(struct as_worker *w); /* held; NULL: out
 void as_worker_out_settle(struct as_worker *w, struct as_worker_out *o);
 void as_worker_free_outs(struct as_worker *w); /* all */
 struct as_worker_out *as_worker_out_find(const struct as_worker_link *l, uint64_t stream);
-void as_worker_out_add(struct as_worker_outs *s, struct as_worker_out *o);
-void as_worker_out_remove(struct as_worker_outs *s, struct as_worker_out *o);
 
 /* --- worker_out_read.c --- */
 

@@ -3,64 +3,13 @@
 
 #include <string.h>
 
-#define POOL_MAX    1024u
-#define BUCKETS_MIN 64u
-
-/* --- outs by stream --- */
-
-static struct as_worker_out **bucket_of(const struct as_worker_outs *s, uint64_t stream)
-{
-    return &s->buckets[(stream >> 1) & (s->cap - 1)];
-}
+#define POOL_MAX 1024u
 
 struct as_worker_out *as_worker_out_find(const struct as_worker_link *l, uint64_t stream)
 {
-    const struct as_worker_outs *s = &l->calls.outs;
-    struct as_worker_out *o = s->n ? *bucket_of(s, stream) : NULL;
+    struct as_worker_entry *e = as_worker_table_find(&l->calls.outs, stream);
 
-    while (o && o->stream != stream)
-        o = o->chain;
-    return o;
-}
-
-static void grow_outs(struct as_worker_outs *s)
-{
-    struct as_worker_outs more = {.cap = s->cap ? 2 * s->cap : BUCKETS_MIN, .n = s->n};
-
-    more.buckets = as_xalloc(more.cap * sizeof(struct as_worker_out *));
-    for (uint32_t i = 0; i < s->cap; i++) {
-        for (struct as_worker_out *o = s->buckets[i], *next; o; o = next) {
-            struct as_worker_out **to = bucket_of(&more, o->stream);
-
-            next = o->chain;
-            o->chain = *to;
-            *to = o;
-        }
-    }
-    free(s->buckets);
-    *s = more;
-}
-
-void as_worker_out_add(struct as_worker_outs *s, struct as_worker_out *o)
-{
-    struct as_worker_out **to;
-
-    if (s->n == s->cap)
-        grow_outs(s);
-    to = bucket_of(s, o->stream);
-    o->chain = *to;
-    *to = o;
-    s->n++;
-}
-
-void as_worker_out_remove(struct as_worker_outs *s, struct as_worker_out *o)
-{
-    struct as_worker_out **at = bucket_of(s, o->stream);
-
-    while (*at != o)
-        at = &(*at)->chain;
-    *at = o->chain;
-    s->n--;
+    return e ? AS_CONTAINER(e, struct as_worker_out, entry) : NULL;
 }
 
 /* --- memory --- */
@@ -134,9 +83,4 @@ void as_worker_free_outs(struct as_worker *w)
     }
     while ((n = as_list_pop(&w->out_pool)))
         free(AS_LIST_ENTRY(n, struct as_worker_out, node));
-    AS_WORKER_LINKS(w, l)
-    {
-        free(l->calls.outs.buckets);
-        l->calls.outs = (struct as_worker_outs){0};
-    }
 }

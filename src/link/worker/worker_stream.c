@@ -222,27 +222,23 @@ struct as_worker_req *as_worker_find_in(const struct as_list *head, uint64_t str
     return NULL;
 }
 
-struct as_worker_req *as_worker_find_started(const struct as_worker *w,
-                                             const struct as_worker_link *l, uint64_t stream)
+struct as_worker_req *as_worker_find_started(const struct as_worker_link *l, uint64_t stream)
 {
-    AS_LIST_EACH_ENTRY(q, struct as_worker_req, node, &w->running) {
-        if (q->stream == stream && q->link == l && as_worker_is_awaited(q))
-            return q;
-    }
-    return NULL;
+    struct as_worker_entry *e = as_worker_table_find(&l->started, stream);
+
+    return e ? AS_CONTAINER(e, struct as_worker_req, entry) : NULL;
 }
 
-struct as_worker_req *as_worker_find_open(const struct as_worker *w, const struct as_worker_link *l,
-                                          uint64_t stream)
+struct as_worker_req *as_worker_find_open(const struct as_worker_link *l, uint64_t stream)
 {
-    struct as_worker_req *q = as_worker_find_started(w, l, stream);
+    struct as_worker_req *q = as_worker_find_started(l, stream);
 
     return q ? q : as_worker_find_in(&l->waiting, stream);
 }
 
 void as_worker_on_credit(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
 {
-    struct as_worker_req *q = as_worker_find_open(w, l, f->stream);
+    struct as_worker_req *q = as_worker_find_open(l, f->stream);
     struct as_frame_credit c;
 
     if (as_frame_get_credit(f, &c) || !f->stream ||
@@ -287,10 +283,9 @@ void as_worker_stream_stop(struct as_worker *w, struct as_worker_req *q)
     q->partial_input = NULL;
 }
 
-struct as_worker_req *as_worker_find_partial_input(const struct as_worker *w,
-                                                   const struct as_worker_link *l, uint64_t stream)
+struct as_worker_req *as_worker_find_partial_input(const struct as_worker_link *l, uint64_t stream)
 {
-    struct as_worker_req *q = as_worker_find_started(w, l, stream);
+    struct as_worker_req *q = as_worker_find_started(l, stream);
 
     return q ? q->partial_input : NULL;
 }
@@ -314,7 +309,7 @@ void as_worker_on_input_bytes(struct as_worker *w, struct as_worker_req *in)
     }
     if (!in->complete)
         return;
-    q = as_worker_find_open(w, in->link, in->stream);
+    q = as_worker_find_open(in->link, in->stream);
     AS_ASSERT(q && q->partial_input == in);
     if (in->is_call && as_worker_view_body(in, false, &why))
         as_worker_close_link(w, in->link, why);
@@ -325,7 +320,7 @@ void as_worker_on_input_bytes(struct as_worker *w, struct as_worker_req *in)
 void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
                         struct as_blob *buf)
 {
-    struct as_worker_req *q = as_worker_find_started(w, l, f->stream), *in;
+    struct as_worker_req *q = as_worker_find_started(l, f->stream), *in;
     const char *why = NULL;
     int err;
 
@@ -366,7 +361,7 @@ void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const str
 
 void as_worker_on_input_end(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
 {
-    struct as_worker_req *q = as_worker_find_open(w, l, f->stream);
+    struct as_worker_req *q = as_worker_find_open(l, f->stream);
     uint64_t service;
 
     if (!q && f->stream <= l->top_stream)
