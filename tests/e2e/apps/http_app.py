@@ -149,6 +149,15 @@ async def call_dying(scope, receive, a, q):
     await a.json(await handle.remote(q["file"]))
 
 
+async def die_alone(scope, receive, a, q):
+    """Ends the process when its client has gone."""
+    log.append(q["name"] + " began")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        os._exit(7)
+
+
 async def silent(scope, receive, a, q):
     return
 
@@ -232,7 +241,7 @@ async def fail_behind(scope, receive, a, q):
 
 
 HANDLERS = {f.__name__: f for f in (
-    info, echo, count, unread, stream, sized, head, hold, release, again, logged, die, call_dying, silent, fail, until, forever, only_start,
+    info, echo, count, unread, stream, sized, head, hold, release, again, logged, die, call_dying, die_alone, silent, fail, until, forever, only_start,
     body_first, starts_twice, after_end, text_body, text_header, text_message, no_type, no_status, returns, half, fail_behind)}  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Websockets through a real server, by the client of `websockets`: the scope, messages, subprotocols, denials."""
 
 import json
+import socket
 
 import pytest
 from support import wait
@@ -84,7 +85,7 @@ def test_a_client_that_vanishes_is_1006(server):
     ws = connect(server, "/echo")
     ws.send("x")
     assert ws.recv(timeout=wait.SECONDS) == "x"
-    ws.socket.close()
+    ws.socket.shutdown(socket.SHUT_RDWR)
     wait_log(server, ["disconnect", 1006, ""])
     ws.close()
 
@@ -143,7 +144,7 @@ def test_a_client_that_does_not_read_stops_the_handler(server):
         assert 0 < before < 5000  # of 6.5 GB
         for _ in range(before + 10):
             assert len(ws.recv(timeout=wait.SECONDS)) == 65536
-        ws.socket.close()
+        ws.socket.shutdown(socket.SHUT_RDWR)  # close alone waits for the thread that reads
     wait.until(lambda: any(e[0] == "flooded" for e in log(server) if isinstance(e, list)), "the handler's end")
 
 
