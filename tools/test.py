@@ -93,7 +93,7 @@ def pytest(build, *args, folder="tests/e2e"):
 RELEASE, DEBUG, ASAN, TSAN = "build/release", "build/debug", "build/asan", "build/tsan"
 # End-to-end tests wait for events most of the time: several files at once. What measures is not among them.
 TWO_AT_ONCE = ["-n", "2", "--dist", "loadfile"]
-THREE_AT_ONCE = ["-n", "3", "--dist", "loadfile"]  # 7.4 minutes on two cores; two at once: 9.8
+THREE_AT_ONCE = ["-n", "3", "--dist", "loadfile"]
 
 THREE_OF_ONE_FILE = ["-n", "3", "--dist", "load"]
 
@@ -107,13 +107,13 @@ STEPS = [
     ("sizes", [sys.executable, "tools/size_report.py"], count_one, RELEASE, 1, 1),
     ("docs", [sys.executable, "tools/check_docs.py"], count_one, RELEASE, 1, 1),
     ("unit", meson_test(RELEASE, "unit"), count_meson, RELEASE, 3, 5),
-    ("simulator", [f"{RELEASE}/tests/sim/sim", "--seeds", "20000"], count_one, RELEASE, 2, 5),
+    ("simulator", [f"{RELEASE}/tests/sim/sim", "--seeds", "5000"], count_one, RELEASE, 2, 5),
     ("simulator of replicas", [f"{RELEASE}/tests/sim/plan_sim", "--seeds", "20000"], count_one, RELEASE, 2, 5),
     ("simulator of calls", [*meson_test(RELEASE), *CALLS_SIM], count_meson, RELEASE, 3, 3),
     ("corpora", meson_test(RELEASE, "fuzz"), count_meson, RELEASE, 3, 5),
     ("sdk", pytest(RELEASE, *TWO_AT_ONCE, folder="tests/python"), count_pytest, RELEASE, 1, 5),
     ("differ", pytest(RELEASE, folder="tests/differ"), count_pytest, RELEASE, 1, 2),
-    ("e2e", pytest(RELEASE, "-m", "not long", *THREE_AT_ONCE), count_pytest, RELEASE, 1, 16),
+    ("e2e", pytest(RELEASE, "-m", "not long and (quick or not core)", *THREE_AT_ONCE), count_pytest, RELEASE, 1, 16),
     ("serve programs", pytest(RELEASE, "-m", "not long", *THREE_OF_ONE_FILE, folder="tests/serve_programs"), count_pytest,
      RELEASE, 1, 5),
     ("wheel", pytest(RELEASE, "-m", "not long", folder="tests/dist"), count_pytest, RELEASE, 1, 6),
@@ -126,7 +126,7 @@ STEPS = [
     ("asan simulator", [f"{ASAN}/tests/sim/sim", "--seeds", "500"], count_one, ASAN, 2, 5),
     ("asan simulator of replicas", [f"{ASAN}/tests/sim/plan_sim", "--seeds", "500"], count_one, ASAN, 2, 5),
     ("asan simulator of calls", [*meson_test(ASAN), *CALLS_SIM], count_meson, ASAN, 3, 3),
-    ("asan e2e", pytest(ASAN, "-m", "core and not long", *TWO_AT_ONCE), count_pytest, ASAN, 1, 10),
+    ("asan e2e", pytest(ASAN, "-m", "core and not long", *THREE_AT_ONCE), count_pytest, ASAN, 1, 14),
     ("asan sweep", [sys.executable, "tests/sweep/sweep.py", "--build", ASAN, "--quick", "18", "--runs", "50",
                     "--calls-only", "--kind", "call,interrupt,short"], count_runs, ASAN, 2, 2),
     ("build tsan", make("tsan"), count_one, TSAN, 1, 10),
