@@ -426,11 +426,11 @@ class Run:
     # --- the parts of a run ---
 
     def settle(self):
-        """After the fault: the next request is answered right, by whoever is there then."""
+        """After the fault: the next request is answered right, by whoever is there then. False: the server has ended."""
         until = time.monotonic() + BOUND
         while True:
             if self.process.poll() is not None:
-                raise Wrong(f"the server is gone: exit code {self.process.returncode}")
+                return False
             what = None
             try:
                 what = self.client.unary(b"again")
@@ -438,7 +438,7 @@ class Run:
                 if time.monotonic() > until or "hangs" in str(e):
                     raise
             if what == "right":
-                return
+                return True
             if time.monotonic() > until:
                 raise Wrong(f"no right answer within {BOUND} s of the fault: {what}")
             time.sleep(0.005)
@@ -545,7 +545,8 @@ class Run:
             return
         if self.phase == "start":
             self.seen = self.page.disarm()
-            self.settle()
+            if not self.settle():
+                raise Wrong(f"the server is gone: exit code {self.process.returncode}")
             self.check_all_right()
         elif self.phase == "deploy":
             self.page.arm(self.kind, self.at)
@@ -553,12 +554,11 @@ class Run:
             if what == "right":
                 self.wait_deployed("two", BOUND)
             self.seen = self.page.disarm()
-            if self.process.poll() is not None:
+            if not self.settle():
                 self.ended_itself()
                 return
             if what != "right":
                 self.outcomes.append(what)
-            self.settle()
             self.deploy_again()
             self.check_all_right()
         elif self.phase == "serve":
@@ -567,10 +567,9 @@ class Run:
             self.client.close()
             self.seen = self.page.disarm()
             self.outcomes += [w for w in what if w != "right"]
-            if self.process.poll() is not None:
+            if not self.settle():
                 self.ended_itself()
                 return
-            self.settle()
             self.check_all_right()
         else:
             self.check_all_right()
