@@ -32,13 +32,25 @@ static int relay(struct as_worker_call *call, void *ctx)
     return err;
 }
 
+/* The runner may see that it is to stop before as_worker_stop has returned. */
+static pthread_mutex_t stopping = PTHREAD_MUTEX_INITIALIZER;
+
+static void stop(struct world *x)
+{
+    pthread_mutex_lock(&stopping);
+    as_worker_stop(x->c.w);
+    pthread_mutex_unlock(&stopping);
+}
+
 static void *run(void *arg)
 {
     struct world *x = arg;
 
     x->result = as_worker_run(x->c.w);
     snprintf(x->error, sizeof(x->error), "%.63s", as_worker_error(x->c.w));
+    pthread_mutex_lock(&stopping);
     as_worker_free(x->c.w); /* in the runner */
+    pthread_mutex_unlock(&stopping);
     return NULL;
 }
 
@@ -88,7 +100,7 @@ static void end_world(struct world *x)
     struct fake *d = &x->c.d;
     uint64_t opaque;
 
-    as_worker_stop(x->c.w);
+    stop(x);
     fake_expect(d, AS_FRAME_DRAIN);
     fake_expect(d, AS_FRAME_PING);
     assert_int_equal(as_frame_get_ping(&d->f, &opaque), 0);
@@ -257,7 +269,7 @@ static void start_driver(struct world *x)
 
 static void end_driver(struct world *x)
 {
-    as_worker_stop(x->c.w);
+    stop(x);
     pthread_join(x->runner, NULL);
     assert_int_equal(x->result, 0);
 }
