@@ -25,8 +25,7 @@ struct as_child_conf {
     struct as_restart_conf restart;
     as_ns start_timeout; /* from the start, or from LOST, to READY */
     struct as_rand *rand;
-    uint64_t *oom_seen; /* the machine's count of OOM kills at the last death of any child; shared
-                           by all */
+    uint64_t *oom_seen; /* ctl/supervise/process.h; shared by all */
 };
 
 struct as_child_death {

@@ -123,15 +123,18 @@ static void close_cgroup(struct as_process *p)
     p->group.path = NULL;
 }
 
+/* Each end by an unexplained SIGKILL takes one of the kernel's kills: it may have killed several of
+ * our processes before the first end is seen. */
 static bool was_out_of_memory(struct as_process *p, int status)
 {
     uint64_t kills = as_memory_limit_oom_kills("");
+    bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !p->kill_reason;
+    bool grown = kills != *p->oom_seen;
+
+    *p->oom_seen = killed && grown ? *p->oom_seen + 1 : kills;
     /* the process's own control group is more exact; kills in a v1 group are not counted above it
      */
-    bool grown = p->group.path ? as_cgroup_oom_kills(&p->group) > 0 : kills > *p->oom_seen;
-
-    *p->oom_seen = kills;
-    return grown && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !p->kill_reason;
+    return killed && (p->group.path ? as_cgroup_oom_kills(&p->group) > 0 : grown);
 }
 
 static void on_process_exit(struct as_sock *s, int events AS_UNUSED)

@@ -28,9 +28,10 @@ struct as_process_ops {
 };
 
 /* Starts the process of `spec` and watches it. piped: its stdout and stderr are one pipe, whose
- * lines `ops` gets; else they are those of `spec`. oom_seen: the machine's count of OOM kills at
- * the last death; shared by all processes, and outlives them. 0; AS_E… of as_proc_spawn, AS_EIO: it
- * was not started, or could not be watched and was killed, *ret_errno says why. */
+ * lines `ops` gets; else they are those of `spec`. oom_seen: as much of the machine's count of OOM
+ * kills as earlier ends account for; shared by all processes, and outlives them. 0; AS_E… of
+ * as_proc_spawn, AS_EIO: it was not started, or could not be watched and was killed, *ret_errno
+ * says why. */
 int as_process_start(struct as_process **ret_p, struct as_loop *loop,
                      const struct as_proc_spec *spec, bool piped, uint64_t *oom_seen,
                      const struct as_process_ops *ops, void *ctx, int *ret_errno);

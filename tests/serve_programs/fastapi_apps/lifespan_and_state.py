@@ -57,5 +57,5 @@ for _ in range(100):
     if len(client.get("/done").json()) == 2:
         break
     time.sleep(0.05)
-print(client.get("/done").json())
+print(sorted(client.get("/done").json()))
 serve.shutdown()

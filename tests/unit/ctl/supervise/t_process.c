@@ -1,6 +1,7 @@
 /* Specification of ctl/supervise/process: one process, /bin/sh, to its end. */
 #include "ctl/supervise/process.h"
 
+#include "ctl/supervise/memory_limit.h"
 #include "unit.h"
 
 #include <fcntl.h>
@@ -47,6 +48,7 @@ static struct world *open_world(const char *script)
     struct world *w = as_xalloc(sizeof(*w));
     int e;
 
+    w->oom_seen = as_memory_limit_oom_kills("");
     assert_int_equal(as_loop_new(&w->loop, 0), 0);
     assert_int_equal(as_process_start(&w->process, w->loop, &spec, true, &w->oom_seen, &ops, w, &e),
                      0);
@@ -102,6 +104,24 @@ static void a_kill_from_outside_and_a_crash_are_told_apart(void **state AS_UNUSE
     run_to_end(w);
     assert_int_equal(w->end.kind, AS_EXIT_CRASH);
     close_world(w);
+}
+
+/* The kernel killed two before the first end was seen; the third was killed by somebody else. */
+static void each_kill_of_the_kernel_explains_one_end(void **state AS_UNUSED)
+{
+    const enum as_exit_kind wanted[] = {AS_EXIT_OOM, AS_EXIT_OOM, AS_EXIT_KILLED};
+    uint64_t seen = as_memory_limit_oom_kills("") - 2;
+
+    for (size_t i = 0; i < AS_COUNT(wanted); i++) {
+        struct world *w = open_world("exec sleep 1000");
+
+        w->oom_seen = seen;
+        kill(as_process_pid(w->process), SIGKILL);
+        run_to_end(w);
+        assert_int_equal(w->end.kind, wanted[i]);
+        seen = w->oom_seen;
+        close_world(w);
+    }
 }
 
 static void our_kill_is_a_crash_with_the_first_reason(void **state AS_UNUSED)
@@ -205,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_and_end_are_reported),
         cmocka_unit_test(a_kill_from_outside_and_a_crash_are_told_apart),
+        cmocka_unit_test(each_kill_of_the_kernel_explains_one_end),
         cmocka_unit_test(our_kill_is_a_crash_with_the_first_reason),
         cmocka_unit_test(one_that_hangs_is_aborted_then_killed),
         cmocka_unit_test(stopping_asks_first_and_kills_after_the_timeout),
