@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from servers import children, command_line, cpu_ns, pin
+from servers import cpu_ns, dispatcher_of_ours, pin
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = [(128, "128 B"), (10 << 10, "10 KB"), (1 << 20, "1 MiB")]
@@ -32,13 +32,6 @@ def parse():
     p.add_argument("--core", type=int, default=os.cpu_count() - 1, help="where all processes run")
     p.add_argument("--profile", action="store_true", help="print where the time goes in the Python code of both replicas")
     return p.parse_args()
-
-
-def dispatcher():
-    """Its pid: a process of the server that this program has started."""
-    (server,) = [pid for pid in children(os.getpid()) if "--end-with" in command_line(pid)]
-    (found,) = [pid for pid in children(server) if not set(command_line(pid).split()) & {"controller", "anyserve.worker"}]
-    return found
 
 
 def socket_pair(size, seconds, core):
@@ -154,7 +147,7 @@ def application(serve):
 class Bench:
     def __init__(self, options, handle, callee):
         self.options, self.handle = options, handle
-        self.pids = [handle.pid.remote().result(), dispatcher(), callee.pid.remote().result()]
+        self.pids = [handle.pid.remote().result(), dispatcher_of_ours(), callee.pid.remote().result()]
         for pid in self.pids:
             pin(pid, {options.core})
 

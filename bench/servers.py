@@ -41,6 +41,13 @@ def command_line(pid):
         return ""
 
 
+def dispatcher_of_ours():
+    """The pid of the dispatcher of a server that this program has started by the serve API."""
+    (server,) = [pid for pid in children(os.getpid()) if "--end-with" in command_line(pid)]
+    (found,) = [pid for pid in children(server) if not set(command_line(pid).split()) & {"controller", "anyserve.worker"}]
+    return found
+
+
 def cpu_ns(pid):
     """CPU time of all threads of a process."""
     total = 0

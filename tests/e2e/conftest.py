@@ -1,5 +1,6 @@
 """Fixtures: servers that are checked when they end, and after each test that used them."""
 
+import compileall
 import os
 import signal
 import sys
@@ -24,6 +25,7 @@ def pytest_configure():
     for needed in (paths.BINARY, paths.SDK / "anyserve", paths.PROTO):
         if not needed.exists():
             pytest.exit(f"{needed} does not exist: build first (ANYSERVE_BUILD names the build)", 2)
+    compileall.compile_dir(paths.SDK, quiet=2)  # else each of some thousand workers compiles it again
 
 
 def _factory(tmp_path_factory):

@@ -7,7 +7,7 @@ MANAGEMENT is the server's management.sock, or HOST:PORT with the token in ANYSE
 server's --worker-socket-dir.
 """
 
-import contextlib, http.client, json, os, signal, socket, struct, sys, threading, time
+import contextlib, http.client, json, os, signal, socket, struct, sys, threading
 from array import array
 
 import open_inference_pb2 as oip
@@ -82,9 +82,9 @@ def call(rpc, body):
 
 
 def stay():
-    """Registers, says that we live, and registers again when the server does not know us (any more)."""
-    known, interval = False, 5
-    while True:
+    """Until SIGTERM: registers, says that we live, and registers again when the server does not know us (any more)."""
+    known, interval, pause = False, 5, 0
+    while not leaving.wait(pause):
         try:
             if not known:
                 for model in MODELS:
@@ -92,17 +92,14 @@ def stay():
                 interval = (answer["heartbeatIntervalMs"] or 5000) / 1000
                 print("registered", flush=True)
             known = call("Heartbeat", {"worker_id": WORKER})["healthy"]
-            time.sleep(interval if known else 0.1)
+            pause = interval if known else 0.1
         except OSError as e:  # the server is away, or says no
             print(e, file=sys.stderr, flush=True)
-            time.sleep(1)
+            pause = 1
 
 
-def leave(*_):
-    raise SystemExit
-
-
-signal.signal(signal.SIGTERM, leave)
+leaving = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: leaving.set())
 if os.path.exists(SOCKET):
     os.unlink(SOCKET)  # of a predecessor that was killed
 threading.Thread(target=accept, args=(socket.create_server(SOCKET, family=socket.AF_UNIX),), daemon=True).start()
