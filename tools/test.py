@@ -94,8 +94,9 @@ RELEASE, DEBUG, ASAN, TSAN = "build/release", "build/debug", "build/asan", "buil
 # End-to-end tests wait for events most of the time: several files at once. What measures is not among them.
 TWO_AT_ONCE = ["-n", "2", "--dist", "loadfile"]
 THREE_AT_ONCE = ["-n", "3", "--dist", "loadfile"]
+FIVE_AT_ONCE = ["-n", "5", "--dist", "loadfile"]
 
-THREE_OF_ONE_FILE = ["-n", "3", "--dist", "load"]
+FOUR_OF_ONE_FILE = ["-n", "4", "--dist", "load"]
 
 # The simulator of calls as it is, and with two faults, which it must find.
 CALLS_SIM = ["calls_sim", "calls_sim_wait", "calls_sim_late"]
@@ -111,10 +112,10 @@ STEPS = [
     ("simulator of replicas", [f"{RELEASE}/tests/sim/plan_sim", "--seeds", "20000"], count_one, RELEASE, 2, 5),
     ("simulator of calls", [*meson_test(RELEASE), *CALLS_SIM], count_meson, RELEASE, 3, 3),
     ("corpora", meson_test(RELEASE, "fuzz"), count_meson, RELEASE, 3, 5),
-    ("sdk", pytest(RELEASE, *TWO_AT_ONCE, folder="tests/python"), count_pytest, RELEASE, 1, 5),
+    ("sdk", pytest(RELEASE, *THREE_AT_ONCE, folder="tests/python"), count_pytest, RELEASE, 1, 5),
     ("differ", pytest(RELEASE, folder="tests/differ"), count_pytest, RELEASE, 1, 2),
-    ("e2e", pytest(RELEASE, "-m", "not long and (quick or not core)", *THREE_AT_ONCE), count_pytest, RELEASE, 1, 16),
-    ("serve programs", pytest(RELEASE, "-m", "not long", *THREE_OF_ONE_FILE, folder="tests/serve_programs"), count_pytest,
+    ("e2e", pytest(RELEASE, "-m", "not long and (quick or not core)", *FIVE_AT_ONCE), count_pytest, RELEASE, 1, 16),
+    ("serve programs", pytest(RELEASE, "-m", "not long", *FOUR_OF_ONE_FILE, folder="tests/serve_programs"), count_pytest,
      RELEASE, 1, 5),
     ("wheel", pytest(RELEASE, "-m", "not long", folder="tests/dist"), count_pytest, RELEASE, 1, 6),
     ("build conform", [sys.executable, "tests/conform/build_tools.py"], count_one, RELEASE, 2, 6),
@@ -126,7 +127,7 @@ STEPS = [
     ("asan simulator", [f"{ASAN}/tests/sim/sim", "--seeds", "500"], count_one, ASAN, 2, 5),
     ("asan simulator of replicas", [f"{ASAN}/tests/sim/plan_sim", "--seeds", "500"], count_one, ASAN, 2, 5),
     ("asan simulator of calls", [*meson_test(ASAN), *CALLS_SIM], count_meson, ASAN, 3, 3),
-    ("asan e2e", pytest(ASAN, "-m", "core and not long", *THREE_AT_ONCE), count_pytest, ASAN, 1, 14),
+    ("asan e2e", pytest(ASAN, "-m", "core and not long", *FIVE_AT_ONCE), count_pytest, ASAN, 1, 14),
     ("asan sweep", [sys.executable, "tests/sweep/sweep.py", "--build", ASAN, "--quick", "18", "--runs", "50",
                     "--calls-only", "--kind", "call,interrupt,short"], count_runs, ASAN, 2, 2),
     ("build tsan", make("tsan"), count_one, TSAN, 1, 10),
@@ -190,12 +191,18 @@ def wait(process, minutes):
     return f"none after {minutes} minutes"
 
 
+def processor_time():
+    """Seconds that all processes have used that were started from here and have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 def run(step):
     """(passed, failed, names of what failed) of one step; a step that ends badly has at least one failure."""
     name, command, count, build, lines, minutes = step
     log = LOGS / log_name(name)
     (ROOT / build / "meson-logs/testlog.json").unlink(missing_ok=True)
-    start = time.monotonic()
+    start, spent = time.monotonic(), processor_time()
     print(f"== {name}", flush=True)
     with log.open("w") as out:
         try:
@@ -212,7 +219,8 @@ def run(step):
     if code == 0 and not passed:
         print(f"{name}: nothing was run")
         failed = 1
-    print(f"   {name}: {passed} passed, {failed} failed, {time.monotonic() - start:.0f} s"
+    seconds, spent = time.monotonic() - start, processor_time() - spent
+    print(f"   {name}: {passed} passed, {failed} failed, {seconds:.0f} s, {spent:.0f} s of processor time"
           + ("" if code == 0 else f" (exit code {code}; all of it: {log.relative_to(ROOT)})"), flush=True)
     return passed, failed, names_of_failed(name, text) if failed else []
 
