@@ -10,9 +10,12 @@ struct cached_run { /* at the start of the run itself */
     unsigned age; /* trim_count when it was put into the cache */
 };
 
+/* Slot i has the run slots[i], or NULL. hints[i] is the size of that run in pages, 0 without one;
+ * it may be out of date, and is read first, so that a slot is not taken in vain. */
 static _Atomic(struct cached_run *) slots[AS_PAGES_SLOTS];
+static _Atomic(uint32_t) hints[AS_PAGES_SLOTS];
 static atomic_size_t cached_bytes;
-static atomic_uint trim_count;
+static atomic_uint trim_count, hand;
 
 /* Rounds to one of few sizes, so that a freed run fits the next request of about its size. */
 static size_t round_up(size_t n)
@@ -22,56 +25,96 @@ static size_t round_up(size_t n)
     return AS_ALIGN(n, AS_MAX(step, PAGE));
 }
 
-static struct cached_run *take_slot(_Atomic(struct cached_run *) *slot)
+static struct cached_run *take_slot(size_t i)
 {
     struct cached_run *k = NULL;
 
-    if (atomic_load_explicit(slot, memory_order_relaxed))
-        k = atomic_exchange_explicit(slot, NULL, memory_order_acquire);
-    if (k)
-        atomic_fetch_sub_explicit(&cached_bytes, k->n, memory_order_relaxed);
-    return k;
-}
-
-/* Puts a run into the first empty slot. False: the cache is full. */
-static bool cache_run(struct cached_run *k)
-{
-    if (atomic_fetch_add_explicit(&cached_bytes, k->n, memory_order_relaxed) + k->n <=
-        AS_PAGES_CACHE_MAX) {
-        for (size_t i = 0; i < AS_PAGES_SLOTS; i++) {
-            struct cached_run *none = NULL;
-
-            if (!atomic_load_explicit(&slots[i], memory_order_relaxed) &&
-                atomic_compare_exchange_strong_explicit(&slots[i], &none, k, memory_order_release,
-                                                        memory_order_relaxed))
-                return true;
-        }
-    }
+    if (atomic_load_explicit(&hints[i], memory_order_relaxed))
+        k = atomic_exchange_explicit(&slots[i], NULL, memory_order_acquire);
+    if (!k)
+        return NULL;
+    atomic_store_explicit(&hints[i], 0, memory_order_relaxed);
     atomic_fetch_sub_explicit(&cached_bytes, k->n, memory_order_relaxed);
-    return false;
+    return k;
 }
 
 static void unmap_run(struct cached_run *k)
 {
-    (void)munmap(k, k->n);
+    if (k)
+        (void)munmap(k, k->n);
+}
+
+/* Puts a run, whose bytes are counted already, into the first empty slot. */
+static bool fill_slot(struct cached_run *k)
+{
+    uint32_t pages = (uint32_t)(k->n / PAGE);
+
+    for (size_t i = 0; i < AS_PAGES_SLOTS; i++) {
+        struct cached_run *none = NULL;
+
+        if (atomic_load_explicit(&hints[i], memory_order_relaxed) ||
+            !atomic_compare_exchange_strong_explicit(&slots[i], &none, k, memory_order_release,
+                                                     memory_order_relaxed))
+            continue;
+        atomic_store_explicit(&hints[i], pages, memory_order_relaxed);
+        return true;
+    }
+    return false;
+}
+
+/* Unmaps runs of the cache, each slot in turn, until k has room: what is asked for again leaves the
+ * cache and comes back, so the sizes that nobody asks for go. */
+static void cache_run(struct cached_run *k)
+{
+    if (k->n > AS_PAGES_CACHE_MAX) {
+        unmap_run(k);
+        return;
+    }
+    atomic_fetch_add_explicit(&cached_bytes, k->n, memory_order_relaxed);
+    for (size_t i = 0; i < AS_PAGES_SLOTS; i++) {
+        if (atomic_load_explicit(&cached_bytes, memory_order_relaxed) <= AS_PAGES_CACHE_MAX &&
+            fill_slot(k))
+            return;
+        unmap_run(
+            take_slot(atomic_fetch_add_explicit(&hand, 1, memory_order_relaxed) % AS_PAGES_SLOTS));
+    }
+    atomic_fetch_sub_explicit(&cached_bytes, k->n, memory_order_relaxed);
+    unmap_run(k); /* other threads have filled the slots meanwhile */
+}
+
+static bool fits(size_t n, size_t need)
+{
+    return n >= need && n / 2 <= need;
+}
+
+/* The slot of the smallest run that fits; AS_PAGES_SLOTS: there is none. */
+static size_t best_slot(size_t need)
+{
+    size_t best = AS_PAGES_SLOTS, best_n = SIZE_MAX;
+
+    for (size_t i = 0; i < AS_PAGES_SLOTS && best_n != need; i++) {
+        size_t n = atomic_load_explicit(&hints[i], memory_order_relaxed) * PAGE;
+
+        if (fits(n, need) && n < best_n) {
+            best = i;
+            best_n = n;
+        }
+    }
+    return best;
 }
 
 void *as_pages_reuse(size_t n, size_t *ret_n)
 {
-    size_t need = round_up(AS_MAX(n, PAGE));
+    size_t need = round_up(AS_MAX(n, PAGE)), i = best_slot(need);
+    struct cached_run *k = i < AS_PAGES_SLOTS ? take_slot(i) : NULL;
 
-    for (size_t i = 0; i < AS_PAGES_SLOTS; i++) {
-        struct cached_run *k = take_slot(&slots[i]);
-
-        if (!k)
-            continue;
-        if (k->n >= need && k->n / 2 <= need) {
-            *ret_n = k->n;
-            return k;
-        }
-        if (!cache_run(k))
-            unmap_run(k);
+    if (!k)
+        return NULL;
+    if (fits(k->n, need)) {
+        *ret_n = k->n;
+        return k;
     }
+    cache_run(k); /* another thread has put it there since */
     return NULL;
 }
 
@@ -100,6 +143,10 @@ void *as_pages_grow(void *p, size_t old_n, size_t n, size_t *ret_n)
     if (n > SIZE_MAX / 2)
         return NULL;
     need = round_up(n);
+    if (need <= old_n) {
+        *ret_n = old_n;
+        return p;
+    }
     p = mremap(p, old_n, need, MREMAP_MAYMOVE);
     if (p == MAP_FAILED)
         return NULL;
@@ -112,8 +159,7 @@ void as_pages_put(void *p, size_t n)
     struct cached_run *k = p;
 
     *k = (struct cached_run){n, atomic_load_explicit(&trim_count, memory_order_relaxed)};
-    if (!cache_run(k))
-        unmap_run(k);
+    cache_run(k);
 }
 
 void as_pages_trim(void)
@@ -121,10 +167,12 @@ void as_pages_trim(void)
     unsigned now = atomic_fetch_add_explicit(&trim_count, 1, memory_order_relaxed) + 1;
 
     for (size_t i = 0; i < AS_PAGES_SLOTS; i++) {
-        struct cached_run *k = take_slot(&slots[i]);
+        struct cached_run *k = take_slot(i);
 
-        if (k && (now - k->age >= 2 || !cache_run(k)))
+        if (k && now - k->age >= 2)
             unmap_run(k);
+        else if (k)
+            cache_run(k);
     }
 }
 

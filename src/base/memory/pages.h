@@ -12,8 +12,8 @@
 #include "base/defs.h"
 
 #define AS_PAGES_MIN       ((size_t)128 << 10) /* smaller blocks are better allocated elsewhere */
-#define AS_PAGES_SLOTS     32u                 /* the cache holds at most so many runs … */
-#define AS_PAGES_CACHE_MAX ((size_t)64 << 20)  /* … and so many bytes */
+#define AS_PAGES_CACHE_MAX ((size_t)64 << 20)  /* the cache holds at most so many bytes … */
+#define AS_PAGES_SLOTS     ((unsigned)(AS_PAGES_CACHE_MAX / AS_PAGES_MIN)) /* … and so many runs */
 
 /* At least n bytes of any content, aligned to a page. *ret_n: how many, at most n + n/8 + 4096, or
  * twice that from the cache. NULL: out of memory. */

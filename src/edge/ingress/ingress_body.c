@@ -62,6 +62,18 @@ static void pump(struct as_ingress *g)
     }
 }
 
+/* A block for n bytes; of a kept run of pages with room for all that may come while the worker is
+ * busy, if there is one: then it never moves. */
+static int make_block(struct as_ingress *g, size_t n)
+{
+    struct as_exchange *x = g->x;
+    uint64_t more = g->has_length ? AS_MIN(g->length, (uint64_t)x->edge->conf.h2.stream_window) : 0;
+    size_t total = AS_MAX(AS_MAX(n, (size_t)more), (size_t)GATHER_MIN);
+    int err = as_blob_new_growing(x->budget.requests, total, &g->gather);
+
+    return err || n <= g->gather->n ? err : as_blob_grow(&g->gather, n);
+}
+
 /* False: no room; the request was failed. */
 static bool gather(struct as_ingress *g, const uint8_t *p, size_t n)
 {
@@ -69,7 +81,7 @@ static bool gather(struct as_ingress *g, const uint8_t *p, size_t n)
     int err = 0;
 
     if (!g->gather)
-        err = as_blob_new_charged(x->budget.requests, AS_MAX(n, (size_t)GATHER_MIN), &g->gather);
+        err = make_block(g, n);
     else if (n > g->gather->n - g->n_gather)
         err = as_blob_grow(&g->gather, AS_MAX(2 * g->gather->n, g->n_gather + n));
     if (err) {

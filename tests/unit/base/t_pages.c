@@ -110,6 +110,7 @@ static void the_number_of_cached_runs_is_bounded(void **state AS_UNUSED)
 
     for (size_t i = 0; i <= AS_PAGES_SLOTS; i++)
         p[i] = as_pages_get(AS_PAGES_MIN, &n);
+    assert_int_equal(n, AS_PAGES_MIN);
     for (size_t i = 0; i <= AS_PAGES_SLOTS; i++)
         as_pages_put(p[i], n);
     assert_int_equal(as_pages_cached(), AS_PAGES_SLOTS * n);
@@ -126,6 +127,58 @@ static void the_bytes_of_cached_runs_are_bounded(void **state AS_UNUSED)
     for (size_t i = 0; i < 5; i++)
         as_pages_put(p[i], n);
     assert_int_equal(as_pages_cached(), AS_PAGES_CACHE_MAX);
+}
+
+static void sizes_that_nobody_asks_for_make_room(void **state AS_UNUSED)
+{
+    void *old[4], *p;
+    size_t n[4], m, k;
+
+    for (size_t i = 0; i < 4; i++)
+        old[i] = as_pages_get(AS_PAGES_CACHE_MAX / 4, &n[i]);
+    for (size_t i = 0; i < 4; i++)
+        as_pages_put(old[i], n[i]);
+    p = as_pages_get(MIB, &m);
+    as_pages_put(p, m);
+    assert_int_equal(as_pages_cached(), 3 * n[0] + m);
+    assert_ptr_equal(as_pages_reuse(MIB, &k), p);
+    as_pages_put(p, k);
+    p = as_pages_get(AS_PAGES_CACHE_MAX + 1, &m); /* never cached, and makes nobody go */
+    as_pages_put(p, m);
+    assert_int_equal(as_pages_cached(), 3 * n[0] + k);
+}
+
+static void a_run_that_is_large_enough_does_not_grow(void **state AS_UNUSED)
+{
+    size_t n, m;
+    void *p = as_pages_get(2 * MIB, &n);
+
+    as_pages_put(p, n);
+    assert_ptr_equal(as_pages_reuse(MIB, &m), p);
+    assert_ptr_equal(as_pages_grow(p, m, 2 * MIB, &n), p);
+    assert_int_equal(n, m);
+    as_pages_put(p, n);
+}
+
+/* As the bodies of 16 connections are, which come and go in pieces of several sizes. */
+static void runs_of_mixed_sizes_are_all_used_again(void **state AS_UNUSED)
+{
+    enum { N = 128 };
+    void *p[N], *q[N];
+    size_t n[N], m, found = 0;
+
+    for (size_t i = 0; i < N; i++)
+        p[i] = as_pages_get(AS_PAGES_MIN + i % 3 * (AS_PAGES_MIN / 2), &n[i]);
+    for (size_t i = 0; i < N; i++)
+        as_pages_put(p[i], n[i]);
+    for (size_t i = 0; i < N; i++) {
+        q[i] = as_pages_reuse(n[N - 1 - i], &m);
+        found += q[i] != NULL;
+    }
+    assert_int_equal(found, N);
+    assert_int_equal(as_pages_cached(), 0);
+    for (size_t i = 0; i < N; i++)
+        as_pages_put(p[i], n[i]);
 }
 
 static void an_unused_run_is_unmapped_at_the_second_trim(void **state AS_UNUSED)
@@ -186,6 +239,9 @@ int main(void)
         FRESH(a_run_grows_with_its_bytes),
         FRESH(the_number_of_cached_runs_is_bounded),
         FRESH(the_bytes_of_cached_runs_are_bounded),
+        FRESH(sizes_that_nobody_asks_for_make_room),
+        FRESH(a_run_that_is_large_enough_does_not_grow),
+        FRESH(runs_of_mixed_sizes_are_all_used_again),
         FRESH(an_unused_run_is_unmapped_at_the_second_trim),
         FRESH(threads_never_share_a_run),
     };
