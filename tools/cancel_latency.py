@@ -95,9 +95,9 @@ def main():
     options = parse()
     os.environ["ANYSERVE_BUILD"] = options.build
     sys.path.insert(0, str(ROOT / "tests/e2e"))
-    from support import oip
-    from support.h2client import H2, prefixed
-    from support.server import Server
+    from support.process.server import Server
+    from support.protocol import oip
+    from support.protocol.h2client import H2, prefixed
 
     models = ("sync", "threads", "async", "computing")
     body = {m: prefixed(oip.infer_request(m, {}).SerializeToString()) for m in models}

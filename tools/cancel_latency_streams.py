@@ -95,7 +95,7 @@ class Client:
 
     def __init__(self, server, protocol, model, reads):
         sys.path.insert(0, str(ROOT / "tests/e2e"))
-        from support.h2client import H2
+        from support.protocol.h2client import H2
         self.protocol, self.reads = protocol, reads
         n = SMALL if reads else LARGE
         if protocol == "SSE, h1":
@@ -119,8 +119,8 @@ class Client:
             self.reader.start()
 
     def _open(self, model, n):
-        from support import oip
-        from support.h2client import prefixed
+        from support.protocol import oip
+        from support.protocol.h2client import prefixed
         http = self.http
         if self.protocol == "SSE, h2":
             stream = http.open([(":method", "POST"), (":scheme", "http"), (":authority", "h"),
@@ -179,7 +179,7 @@ def main():
     options = parse()
     os.environ["ANYSERVE_BUILD"] = options.build
     sys.path.insert(0, str(ROOT / "tests/e2e"))
-    from support.server import Server
+    from support.process.server import Server
 
     folder = tempfile.TemporaryDirectory()
     np.zeros(2).tofile(Path(folder.name, "board"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the open handles of 1,000 replicas cost the dispatcher: `tools/open_handles.py [--build build/release] [--links 1000]`.
 
-The replicas are links that this program drives by hand (tests/e2e/support/link.py), without a process each: to the dispatcher each
+The replicas are links that this program drives by hand (tests/e2e/support/protocol/link.py), without a process each: to the dispatcher each
 is a process that calls (a link with its table of targets, its windows and its accounts). Each says what its handles stand for, calls
 once, and keeps one more call open whose answer does not come. Prints the dispatcher's resident memory after each step, and its
 CPU time: of each call, and in --seconds in which nothing but pings goes over the links.
@@ -124,8 +124,8 @@ def main():
     options = parser.parse_args()
     os.environ["ANYSERVE_BUILD"] = options.build
     sys.path.insert(0, str(ROOT / "tests/e2e"))
-    from support import link
-    from support.server import Server
+    from support.process.server import Server
+    from support.protocol import link
 
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, options.links + 1000), most))

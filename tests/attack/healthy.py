@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 import grpc  # noqa: E402
 import numpy as np  # noqa: E402
 
-from support import oip  # noqa: E402
-from support.h2client import H2, prefixed  # noqa: E402
+from support.protocol import oip  # noqa: E402
+from support.protocol.h2client import H2, prefixed  # noqa: E402
 
 TIMEOUT = 10
 

@@ -25,8 +25,9 @@ sys.path.insert(0, str(HERE.parent / "e2e"))
 sys.path.insert(0, str(HERE))
 
 import attacks as hostile  # noqa: E402
-from support import paths, prometheus, wait  # noqa: E402
-from support.server import Server  # noqa: E402
+from support import paths, wait  # noqa: E402
+from support.process.server import Server  # noqa: E402
+from support.protocol import prometheus  # noqa: E402
 
 MIB = 1 << 20
 SLOW = ("--header-timeout", "2s", "--body-timeout", "2s", "--send-timeout", "2s")

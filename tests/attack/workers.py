@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 
-from support import link  # noqa: E402
+from support.protocol import link  # noqa: E402
 
 PAUSE = 1  # seconds
 KINDS = {

@@ -8,7 +8,7 @@ call was due (s, CLOCK_MONOTONIC), latency from then (s), outcome, attempts, fla
 refused, "planned": calls that were due}. The outcome is "" for a right answer (it must carry the id that was sent).
 flagged: the failure says that the request may have been executed, and is not to be repeated; hint: when it may be. A call that starts late
 counts from when it was due. With --retry a call that fails is made again, as a careful client would, for so many
-seconds; only a client whose requests may be repeated should do that. web, web-h2c: httpx as a client of chain_app.py, by all of
+seconds; only a client whose requests may be repeated should do that. web, web-h2c: httpx as a client of apps/chain_app.py, by all of
 CASES in turn.
 """
 
@@ -137,7 +137,7 @@ class Grpc:
         import grpc
         import numpy as np
 
-        from support import oip
+        from support.protocol import oip
         self._oip, self._np, self.refused = oip, np, 0
         self._error = grpc.aio.AioRpcError
         # a channel's own pauses between attempts are for servers that are away

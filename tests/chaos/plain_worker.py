@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The worker behind HAProxy: plain HTTP/1.1, naps as model.py does, gives the request's id back.
+"""The worker behind HAProxy: plain HTTP/1.1, naps as apps/model.py does, gives the request's id back.
 
     tests/chaos/plain_worker.py PORT
 
@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 
-NAP = 0.020  # seconds, as in model.py
+NAP = 0.020  # seconds, as in apps/model.py
 HEALTH = b"GET /health"
 
 

@@ -14,22 +14,24 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+APPS = HERE / "apps"
 sys.path.insert(0, str(HERE.parent / "e2e"))
 
-from support import paths, procs, wait  # noqa: E402
-from support.server import Server  # noqa: E402
+from support import paths, wait  # noqa: E402
+from support.process import procs  # noqa: E402
+from support.process.server import Server  # noqa: E402
 
 ENOUGH = 0.9  # of the planned load, or the run says nothing
 
 
 class AnyServe(Server):
-    """A model file of this folder with `workers` replicas."""
+    """A file of apps/ with `workers` replicas."""
 
     name = "AnyServe"
 
     def __init__(self, *options, workers=4, journal=None, rss=0, env=None, model="model.py", wait_ready=True):
         env = {**(env or {}), "CHAOS_RSS": str(rss), **({"CHAOS_JOURNAL": str(journal)} if journal else {})}
-        super().__init__(HERE / model, "--workers", str(workers), *options, env=env, cwd=HERE, wait_ready=wait_ready)
+        super().__init__(APPS / model, "--workers", str(workers), *options, env=env, cwd=APPS, wait_ready=wait_ready)
 
 
 class Load:

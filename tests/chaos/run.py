@@ -3,7 +3,7 @@
 
     tests/chaos/run.py [NAME…] [--only REGEX] [--count N] [--seed N] [--json FILE]
 
-Each scenario is a file beside this one and says what must hold. A line for each of its parts: ok; FAILED with what
+Each scenario is a file of scenarios/ and says what must hold. A line for each of its parts: ok; FAILED with what
 did not hold; INVALID when the load did not reach 90 % of what was planned, so that nothing was shown. --count is the
 number of kills of a part; without it as many as the scenario's own COUNT. --only takes the parts whose names match.
 Exit codes: 0 all is ok; 1 something is not, or a scenario broke off (the others are played nevertheless); 2 nothing was played.
@@ -28,7 +28,7 @@ SPECIAL = ("failpoints",)  # only by name: it needs a build of its own
 def play(name, options):
     """The verdict of each part."""
     try:
-        for result in importlib.import_module(name).run(options):
+        for result in importlib.import_module(f"scenarios.{name}").run(options):
             print(result.line(), flush=True)
             if options.json:
                 with open(options.json, "a", encoding="utf-8") as out:

@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
 from support import paths  # noqa: E402
-from support.server import Server  # noqa: E402
+from support.process.server import Server  # noqa: E402
 
 INSTALLED = HERE.parents[1] / "build/compat"
 ADD = json.dumps({"inputs": [{"name": "a", "datatype": "FP32", "shape": [2], "data": [1, 2]},

@@ -9,7 +9,8 @@ import pytest
 
 from conftest import ADD, SUM
 from proxies import PROXIES, Proxy
-from support import http, oip, wait
+from support import wait
+from support.protocol import http, oip
 
 pytestmark = pytest.mark.install
 BIG = np.arange(1 << 18, dtype=np.float32)  # 1 MiB

@@ -18,7 +18,7 @@ from open_inference.openapi.core.api_error import ApiError
 from open_inference.openapi.types import InferenceRequest, RequestInput, TensorData
 
 from conftest import ADD, SUM
-from support import http, oip
+from support.protocol import http, oip
 
 BIG = np.arange(1 << 18, dtype=np.float32)  # 1 MiB
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from conftest import INSTALLED
-from support.server import Server
+from support.process.server import Server
 
 PROGRAM = INSTALLED / "perf_analyzer/perf_analyzer"
 pytestmark = pytest.mark.install

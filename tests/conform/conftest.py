@@ -15,7 +15,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
 import build_tools  # noqa: E402
 from support import paths  # noqa: E402
-from support.server import ALARMS, Server  # noqa: E402
+from support.process.server import ALARMS, Server  # noqa: E402
 
 SERVICE = paths.BUILD / "tests/conform/test_service"
 

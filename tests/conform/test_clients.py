@@ -12,7 +12,7 @@ import tritonclient.grpc as triton
 import tritonclient.grpc.aio as triton_aio
 
 from slicer import Slicer
-from support import oip
+from support.protocol import oip
 
 ARRAY = np.arange(600, dtype=np.float32).reshape(20, 30)  # 2,400 bytes
 

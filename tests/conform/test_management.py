@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from support.management import SERVICE, unix_path
-from support.server import Server
+from support.process.server import Server
+from support.protocol.management import SERVICE, unix_path
 
 TOKEN = "secret"
 UNAUTHENTICATED, INVALID_ARGUMENT = 16, 3

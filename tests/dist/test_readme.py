@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from support import guide, wait, world
+from support import guide, wait
+from support.process import world
 
 PAGES = ["README.md", "docs/guide/install.md"]
 # rest.md and workers.md stand for a checkout's files; they have tests of their own in tests/e2e

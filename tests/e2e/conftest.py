@@ -10,8 +10,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from support import oip, paths, stage as stages  # noqa: E402
-from support.server import Server  # noqa: E402
+from support import paths, stage as stages  # noqa: E402
+from support.process.server import Server  # noqa: E402
+from support.protocol import oip  # noqa: E402
 
 _alive = []  # servers, in the order of their start
 

@@ -36,9 +36,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 
-from support import oip, procs  # noqa: E402
-from support.h2client import H2, messages_of, prefixed  # noqa: E402
-from support.http import Unix  # noqa: E402
+from support.process import procs  # noqa: E402
+from support.protocol import oip  # noqa: E402
+from support.protocol.h2client import H2, messages_of, prefixed  # noqa: E402
+from support.protocol.http import Unix  # noqa: E402
 
 ROLES = ["dispatcher", "controller", "run", "worker"]  # as in the command line; "run" is the supervisor
 NAMES = {"dispatcher": "dispatcher", "controller": "controller", "run": "supervisor", "worker": "worker"}

@@ -258,8 +258,9 @@ def main():
     options = parser.parse_args()
     os.environ["ANYSERVE_BUILD"] = options.build
     global management, paths, wait, workers, Server, Load
-    from support import management, paths, wait, workers
-    from support.server import Server
+    from support import paths, wait, workers
+    from support.process.server import Server
+    from support.protocol import management
     from support.steady import Load
     print(f"workers: --seed {options.seed}", flush=True)
     random.seed(options.seed)

@@ -15,8 +15,10 @@ import grpc
 import numpy as np
 import pytest
 
-from support import http, link, oip, prometheus, users, wait
-from support.link import Worker
+from support import wait
+from support.process import users
+from support.protocol import http, link, oip, prometheus
+from support.protocol.link import Worker
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
 

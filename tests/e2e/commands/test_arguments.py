@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from support import paths
-from support.commands import run
+from support.process.commands import run
 
 CODE = """
 from anyserve import AnyServe

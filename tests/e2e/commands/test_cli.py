@@ -12,8 +12,9 @@ import tempfile
 import numpy as np
 import pytest
 
-from support import oip, paths, ports, prometheus, wait
-from support.server import http_get
+from support import paths, ports, wait
+from support.process.server import http_get
+from support.protocol import oip, prometheus
 
 MODEL = """
 from anyserve import AnyServe

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from support import paths, procs, wait
+from support import paths, wait
+from support.process import procs
 
 
 def doctor(server, *args, code=0):
@@ -90,7 +91,7 @@ def test_without_a_server_it_says_whose_limits_they_are(tmp_path):
 @pytest.mark.long
 def test_a_deployment_without_a_replica_is_a_failure(serve, tmp_path, stage):
     flag = tmp_path / "flag"
-    server = serve("crashing.py", "--workers", "2", "--max-start-failures", "2", "--restart-backoff", "10ms",
+    server = serve("failing/crashing.py", "--workers", "2", "--max-start-failures", "2", "--restart-backoff", "10ms",
                    env={"CRASH_FLAG": str(flag), "ANYSERVE_TEST_STAGE": stage.path})
     server.expect_error("worker_exit .*given up")
     found = doctor(server)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support import guide, paths, world
+from support import guide, paths
+from support.process import world
 
 PAGES = sorted(p for p in (paths.ROOT / "docs/guide").glob("*.md") if p.name not in ("rest.md", "workers.md", "install.md"))
 PAGES += [paths.ROOT / "docs/OPERATING.md"]

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from support import wait
-from support.commands import Watch, at, run
+from support.process.commands import Watch, at, run
 
 CODE = """
 import os

@@ -9,9 +9,11 @@ import subprocess
 import grpc
 import pytest
 
-from support import paths, procs, prometheus, wait
-from support.http import Unix
-from support.server import Log
+from support import paths, wait
+from support.process import procs
+from support.process.server import Log
+from support.protocol import prometheus
+from support.protocol.http import Unix
 
 pytestmark = pytest.mark.core
 RETRY = "--restart-backoff", "100ms", "--max-start-failures", "100"
@@ -88,7 +90,7 @@ def test_nobody_waits_for_others_when_all_have_started(serve):
 
 def test_a_replica_that_is_dead_has_its_reason(serve, tmp_path, stage):
     flag = tmp_path / "flag"
-    server = serve("crashing.py", "--restart-backoff", "10ms", "--max-start-failures", "3",
+    server = serve("failing/crashing.py", "--restart-backoff", "10ms", "--max-start-failures", "3",
                    env={"CRASH_FLAG": str(flag), "ANYSERVE_TEST_STAGE": stage.path})
     server.expect_error("worker_exit .*given up")
     flag.touch()
@@ -103,7 +105,7 @@ def test_a_replica_that_is_dead_has_its_reason(serve, tmp_path, stage):
 
 def test_wanted_ready_and_connected_are_three_numbers(serve, tmp_path, stage):
     flag = tmp_path / "flag"
-    server = serve("crashing.py", "--workers", "2", "--max-start-failures", "2", "--restart-backoff", "10ms",
+    server = serve("failing/crashing.py", "--workers", "2", "--max-start-failures", "2", "--restart-backoff", "10ms",
                    env={"CRASH_FLAG": str(flag), "ANYSERVE_TEST_STAGE": stage.path})
     server.expect_error("worker_exit .*given up")
     wait.until(lambda: numbers(server, "crashing") == (2, 2, 2), lambda: text(server))
@@ -118,7 +120,7 @@ def test_wanted_ready_and_connected_are_three_numbers(serve, tmp_path, stage):
 def test_a_deployment_that_no_replica_ever_came_for_is_shown(serve, tmp_path, stage):
     """After the dispatcher was started anew there is none that has registered."""
     flag = tmp_path / "flag"
-    server = serve("crashing.py", "--max-start-failures", "2", "--restart-backoff", "10ms",
+    server = serve("failing/crashing.py", "--max-start-failures", "2", "--restart-backoff", "10ms",
                    env={"CRASH_FLAG": str(flag), "ANYSERVE_TEST_STAGE": stage.path})
     server.expect_error("worker_exit .*given up")
     flag.touch()
@@ -164,7 +166,7 @@ def test_a_lost_request_has_failed_once(staged, stage, connect):
 def test_healthz_is_about_the_proxy_and_ready_about_what_it_serves(serve, tmp_path, stage):
     """As Ray Serve's: OPERATING.md says which question is asked where."""
     flag = tmp_path / "flag"
-    server = serve("crashing.py", "--max-start-failures", "2", "--restart-backoff", "10ms",
+    server = serve("failing/crashing.py", "--max-start-failures", "2", "--restart-backoff", "10ms",
                    env={"CRASH_FLAG": str(flag), "ANYSERVE_TEST_STAGE": stage.path})
     server.expect_error("worker_exit .*given up")
     assert server.get("/-/healthz") == (200, "success\n")

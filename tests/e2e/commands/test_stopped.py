@@ -12,8 +12,8 @@ import sys
 import pytest
 
 from support import paths, wait
-from support.fake_control import SYNCED, Control
-from support.commands import Watch, at, run
+from support.process.commands import Watch, at, run
+from support.protocol.fake_control import SYNCED, Control
 
 QUICK = ("--answer-timeout", "300ms")
 ROLES = ["supervisor", "dispatcher", "controller"]

@@ -15,7 +15,8 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, paths, ports, wait
+from support import paths, ports, wait
+from support.protocol import oip
 from support.tool import SLOW, VALUES, bench, infer_json, listening, outputs, run
 
 pytestmark = pytest.mark.core

@@ -9,7 +9,8 @@ import socket
 import numpy as np
 import pytest
 
-from support import oip, wait
+from support import wait
+from support.protocol import oip
 from support.tool import SLOW, VALUES, bench, infer_json, listening, outputs, run
 
 BOTH = pytest.mark.parametrize("protocol", ["http", "http-binary"])

@@ -12,8 +12,8 @@ import subprocess
 import pytest
 
 from support import wait
-from support.server import Log, http_get
-from support.world import PYTHON, USER, command, end, folder, home, in_world, server, spawn
+from support.process.server import Log, http_get
+from support.process.world import PYTHON, USER, command, end, folder, home, in_world, server, spawn
 
 STATUS_PORTS = 100  # STATUS_PORTS of src/app/server/run.c: so many are tried
 

@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from support import paths, procs, wait
+from support import paths, wait
 from support.deployments import APPLICATIONS, api, causes, deployment, healthy
-from support.http import Unix
+from support.process import procs
+from support.protocol.http import Unix
 
 
 def app(**more):

@@ -10,8 +10,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from support import paths, procs, wait
-from support.http import Unix
+from support import paths, wait
+from support.process import procs
+from support.protocol.http import Unix
 
 APPLICATIONS = "/api/serve/applications/"
 QUICK = ("--update-min-ready", "200ms", "--restart-backoff", "10ms", "--update-failures", "2")

@@ -8,8 +8,10 @@ import signal
 import time
 
 import pytest
-from support import http, paths, procs, wait
+from support import paths, wait
 from support.deployments import APPLICATIONS, api
+from support.process import procs
+from support.protocol import http
 
 pytestmark = pytest.mark.core
 PATIENT = ("--heartbeat-timeout", "off")  # the dispatcher is stopped for as long as a test wants

@@ -8,9 +8,10 @@ import subprocess
 import numpy as np
 import pytest
 
-from support import paths, procs, wait
-from support.http import Unix
+from support import paths, wait
 from support.load import Load
+from support.process import procs
+from support.protocol.http import Unix
 
 APPLICATIONS = "/api/serve/applications/"
 DEPLOYMENT = "/api/v1/applications/default/deployments/echo"

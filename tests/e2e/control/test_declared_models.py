@@ -7,8 +7,10 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, paths, ports, procs, wait
+from support import paths, ports, wait
 from support.deployments import api, healthy, put
+from support.process import procs
+from support.protocol import oip
 
 pytestmark = pytest.mark.core
 
@@ -21,7 +23,7 @@ def hold(tmp_path):
 
 
 def held(hold, **env):
-    return {"name": "shop", "import_path": "held:app", "working_dir": str(paths.APPS),
+    return {"name": "shop", "import_path": "held:app", "working_dir": str(paths.APPS / "failing"),
             "env": {"HOLD": str(hold), **env}, "deployments": [{"name": "held"}]}
 
 
@@ -76,7 +78,7 @@ def check_declared(client, size=1):
 
 
 def test_no_worker_has_ever_come_and_dispatcher_and_controller_die(serve, hold, connect):
-    server = begin(serve, paths.APPS / "held.py", env={"HOLD": str(hold)})
+    server = begin(serve, paths.APPS / "failing/held.py", env={"HOLD": str(hold)})
     check_declared(connect(server))
     before = metadata(connect(server))
     controller = server.controller

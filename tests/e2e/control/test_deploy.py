@@ -14,10 +14,12 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, paths, ports, procs, wait
+from support import paths, ports, wait
 from support.deployments import APPLICATIONS, QUICK, api, causes, deployment, failed, healthy, procs_env, put, run, spec
-from support.http import Unix
 from support.load import Load
+from support.process import procs
+from support.protocol import oip
+from support.protocol.http import Unix
 
 def pids(server, name):
     return {r["pid"] for r in deployment(server, name, "shop" if name == "main" else "extra")["replicas"]}

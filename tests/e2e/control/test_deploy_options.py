@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from support import wait
-from support.http import Unix
+from support.protocol.http import Unix
 
 APP = """
 import asyncio, logging

@@ -6,10 +6,11 @@ import threading
 import grpc
 import pytest
 
-from support import http as rest
-from support import oip, wait
-from support.h2client import H2, prefixed
-from support.raw import HOST, Raw
+from support import wait
+from support.protocol import http as rest
+from support.protocol import oip
+from support.protocol.h2client import H2, prefixed
+from support.protocol.raw import HOST, Raw
 
 pytestmark = pytest.mark.core
 

@@ -8,7 +8,8 @@ import uuid
 
 import pytest
 
-from support import paths, procs, wait
+from support import paths, wait
+from support.process import procs
 
 pytestmark = pytest.mark.core
 

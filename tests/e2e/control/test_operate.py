@@ -17,10 +17,11 @@ import urllib.request
 import numpy as np
 import pytest
 
-from support import paths, ports, procs, wait
-from support.commands import Watch, at, run
-from support.fake_control import SYNCED, Control, change, row
-from support.http import Unix
+from support import paths, ports, wait
+from support.process import procs
+from support.process.commands import Watch, at, run
+from support.protocol.fake_control import SYNCED, Control, change, row
+from support.protocol.http import Unix
 
 EVENTS = "/api/serve/events"
 TOKEN = "correct.horse-battery~staple"

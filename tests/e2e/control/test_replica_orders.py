@@ -5,8 +5,8 @@ import struct
 import numpy as np
 import pytest
 
-from support import link, oip
-from support.supervisor import Dispatcher
+from support.protocol import link, oip
+from support.protocol.supervisor import Dispatcher
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
 

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import chaos  # noqa: F401, of tests/e2e: the path of tests/chaos
-import upgrade as scenario
+from scenarios import upgrade as scenario
 
-from support import procs, prometheus, wait
+from support import wait
 from support.deployments import APPLICATIONS, api, deployment, healthy, put, run
+from support.process import procs
+from support.protocol import prometheus
 
 CODE = """
 import os

@@ -3,8 +3,9 @@ takes it back."""
 
 import pytest
 
-from support import procs, wait
+from support import wait
 from support.deployments import APPLICATIONS, api, causes, deployment, healthy, put, run, spec
+from support.process import procs
 
 
 def numbers(server):

@@ -11,8 +11,8 @@ import subprocess
 import pytest
 
 from support import paths, wait
-from support.server import Log
-from support.world import ANOTHER, PYTHON, USER, command, end, folder, home, in_world, logged_out, server, spawn
+from support.process.server import Log
+from support.process.world import ANOTHER, PYTHON, USER, command, end, folder, home, in_world, logged_out, server, spawn
 
 UNIT = paths.ROOT / "deploy/systemd/anyserve.service"
 FILE = """applications:

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from support import paths, wait
-from support.upgrading import Upgrade
+from support.process.upgrading import Upgrade
 
 UNIT = paths.ROOT / "deploy/systemd/anyserve.service"
 

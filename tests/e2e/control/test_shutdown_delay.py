@@ -6,8 +6,10 @@ import signal
 import numpy as np
 import pytest
 
-from support import http as rest
-from support import oip, procs, wait
+from support import wait
+from support.process import procs
+from support.protocol import http as rest
+from support.protocol import oip
 
 pytestmark = pytest.mark.core
 

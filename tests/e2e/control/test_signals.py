@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from support import oip, procs
+from support.process import procs
+from support.protocol import oip
 
 pytestmark = pytest.mark.core
 
@@ -21,7 +22,7 @@ def ask(client, model, value):
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2])
 def test_a_worker_does_not_end_its_server(serve, connect, signum):
-    server = serve("signalling.py")
+    server = serve("failing/signalling.py")
     server.expect_error("event=signal_refused")
     client = connect(server)
     pid = ask(client, "own", signum)
@@ -33,7 +34,7 @@ def test_a_worker_does_not_end_its_server(serve, connect, signum):
 
 def test_nor_does_what_a_worker_has_started(serve, connect):
     """In a session of its own: it is known by its parent."""
-    server = serve("signalling.py")
+    server = serve("failing/signalling.py")
     server.expect_error("event=signal_refused")
     client = connect(server)
     pid = ask(client, "child", signal.SIGTERM)
@@ -43,7 +44,7 @@ def test_nor_does_what_a_worker_has_started(serve, connect):
 
 
 def test_a_refused_signal_is_not_the_first_of_two(serve, connect):
-    server = serve("signalling.py")
+    server = serve("failing/signalling.py")
     server.expect_error("event=signal_refused")
     with oip.Client(server.address) as client:
         ask(client, "own", signal.SIGTERM)
@@ -52,7 +53,7 @@ def test_a_refused_signal_is_not_the_first_of_two(serve, connect):
 
 
 def test_who_asked_for_the_end_is_logged(serve):
-    server = serve("signalling.py")
+    server = serve("failing/signalling.py")
     with subprocess.Popen([sys.executable, "-c", SENDER, str(server.supervisor), str(int(signal.SIGTERM))],
                           stdin=subprocess.PIPE) as sender:
         server.log.wait(rf'event=drain signal=15 .*from="pid {sender.pid} \(python[^)]*\), uid {os.getuid()}"')
@@ -62,7 +63,7 @@ def test_who_asked_for_the_end_is_logged(serve):
 
 def test_a_sender_that_has_gone_is_an_operator(serve):
     """As `kill` is by the time that its signal is read."""
-    server = serve("signalling.py")
+    server = serve("failing/signalling.py")
     procs.kill(server.supervisor, signal.SIGSTOP)
     sender = subprocess.Popen([sys.executable, "-c", SENDER, str(server.supervisor), str(int(signal.SIGTERM))],
                               stdin=subprocess.DEVNULL)

@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 
 import chaos
-from support import link, oip, paths, procs, wait
-from support.http import Unix
-from support.upgrading import Upgrade, wait_next
+from support import paths, wait
+from support.process import procs
+from support.process.upgrading import Upgrade, wait_next
+from support.protocol import link, oip
+from support.protocol.http import Unix
 
-import upgrade as scenario  # noqa: E402, of tests/chaos
+from scenarios import upgrade as scenario  # noqa: E402, of tests/chaos
 
-MODEL = paths.ROOT / "tests/chaos/model.py"
+MODEL = paths.ROOT / "tests/chaos/apps/model.py"
 HALVES = """
 import sys
 import anyserve

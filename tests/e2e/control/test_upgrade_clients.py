@@ -7,10 +7,11 @@ import threading
 import numpy as np
 import pytest
 
-from support import http as rest
-from support import procs, prometheus
-from support.raw import HOST, Raw
-from support.upgrading import Upgrade, wait_next
+from support.process import procs
+from support.process.upgrading import Upgrade, wait_next
+from support.protocol import http as rest
+from support.protocol import prometheus
+from support.protocol.raw import HOST, Raw
 
 LIVE = b"GET /v2/health/live HTTP/1.1\r\n" + HOST + b"\r\n"
 HELLO_H2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # the preface, and empty SETTINGS

@@ -6,12 +6,13 @@ import shutil
 import pytest
 
 import chaos
-from support import paths, procs, wait
+from support import paths, wait
+from support.process import procs
 
-import upgrade as scenario  # noqa: E402, of tests/chaos
+from scenarios import upgrade as scenario  # noqa: E402, of tests/chaos
 
 FORMER = os.environ.get("ANYSERVE_FORMER")
-MODEL = paths.ROOT / "tests/chaos/model.py"
+MODEL = paths.ROOT / "tests/chaos/apps/model.py"
 pytestmark = pytest.mark.skipif(not FORMER, reason="ANYSERVE_FORMER is not set")
 
 

@@ -7,11 +7,13 @@ import threading
 import numpy as np
 import pytest
 
-from support import oip, procs, wait
-from support.http import Unix
-from support.management import SERVICE, unix_path
-from support.simple import Simple, echo
-from support.upgrading import Upgrade
+from support import wait
+from support.process import procs
+from support.process.upgrading import Upgrade
+from support.protocol import oip
+from support.protocol.http import Unix
+from support.protocol.management import SERVICE, unix_path
+from support.protocol.simple import Simple, echo
 
 CALL = {"x": np.arange(3)}
 

@@ -15,10 +15,12 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, paths, procs, wait
+from support import paths, wait
 from support.load import Load
-from support.raw import HOST, Raw
-from support.upgrading import Upgrade, wait_next
+from support.process import procs
+from support.process.upgrading import Upgrade, wait_next
+from support.protocol import oip
+from support.protocol.raw import HOST, Raw
 
 STORY = """
 import cue

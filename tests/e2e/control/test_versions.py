@@ -5,8 +5,8 @@ import json
 import grpc
 import numpy as np
 
-from support.load import Load
 from support.deployments import QUICK, healthy, put
+from support.load import Load
 
 APP = '''
 import os

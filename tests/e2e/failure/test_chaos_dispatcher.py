@@ -3,13 +3,14 @@
 import pytest
 
 import chaos
-from support import paths, procs
+from support import paths
+from support.process import procs
 
-import dispatcher  # noqa: E402, of tests/chaos
+from scenarios import dispatcher  # noqa: E402, of tests/chaos
 
 pytestmark = pytest.mark.core
 
-MODEL = paths.ROOT / "tests/chaos/model.py"
+MODEL = paths.ROOT / "tests/chaos/apps/model.py"
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])

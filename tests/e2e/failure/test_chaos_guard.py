@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import chaos
-from support import oip, paths
+from support import paths
+from support.protocol import oip
 
-import poison  # noqa: E402, of tests/chaos
+from scenarios import poison  # noqa: E402, of tests/chaos
 
 
-MODEL = paths.ROOT / "tests/chaos/guarded.py"
+MODEL = paths.ROOT / "tests/chaos/apps/guarded.py"
 
 
 def test_a_pill_beside_healthy_requests(serve, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 import chaos  # noqa: F401, finds tests/chaos
 
-import http_chain  # noqa: E402, of tests/chaos
+from scenarios import http_chain  # noqa: E402, of tests/chaos
 
 pytestmark = pytest.mark.long
 

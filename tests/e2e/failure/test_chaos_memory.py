@@ -5,9 +5,9 @@ import pytest
 import chaos
 from support import paths, wait
 
-import memory  # noqa: E402, of tests/chaos
+from scenarios import memory  # noqa: E402, of tests/chaos
 
-MODEL = paths.ROOT / "tests/chaos/model.py"
+MODEL = paths.ROOT / "tests/chaos/apps/model.py"
 
 GREEDY = """
 import os

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import chaos
-from support import paths, procs
+from support import paths
+from support.process import procs
 
-import detect  # noqa: E402, of tests/chaos
+from scenarios import detect  # noqa: E402, of tests/chaos
 
 
-MODEL = paths.ROOT / "tests/chaos/model.py"
+MODEL = paths.ROOT / "tests/chaos/apps/model.py"
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])

@@ -21,8 +21,8 @@ def play(monkeypatch, capsys):
 
     def play(run, *arguments):
         monkeypatch.setattr(program, "SCENARIOS", ("first", "second"))
-        monkeypatch.setitem(sys.modules, "first", SimpleNamespace(run=run))
-        monkeypatch.setitem(sys.modules, "second", SimpleNamespace(run=fine))
+        monkeypatch.setitem(sys.modules, "scenarios.first", SimpleNamespace(run=run))
+        monkeypatch.setitem(sys.modules, "scenarios.second", SimpleNamespace(run=fine))
         monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
         try:
             code = program.main()

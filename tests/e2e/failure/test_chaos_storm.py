@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import chaos
-from support import paths, procs, prometheus, wait
+from support import paths, wait
+from support.process import procs
+from support.protocol import prometheus
 
-MODEL = paths.ROOT / "tests/chaos/model.py"
+MODEL = paths.ROOT / "tests/chaos/apps/model.py"
 
 SLOW_START = """
 import os, time

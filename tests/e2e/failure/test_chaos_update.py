@@ -2,7 +2,7 @@
 
 import chaos
 
-import update  # noqa: E402, of tests/chaos
+from scenarios import update  # noqa: E402, of tests/chaos
 
 
 def test_updates_under_load(tmp_path):

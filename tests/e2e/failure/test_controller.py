@@ -8,9 +8,11 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, procs, wait
+from support import wait
 from support.load import Load
-from support.server import READY
+from support.process import procs
+from support.process.server import READY
+from support.protocol import oip
 
 pytestmark = pytest.mark.core
 
@@ -95,7 +97,7 @@ def application(server):
 def test_ranks_and_statuses_outlive_it(serve, stage, tmp_path):
     flag = tmp_path / "flag"
     stage.reset()
-    server = serve("crashing.py", "--workers", "3", "--restart-backoff", "10ms", "--max-start-failures", "2",
+    server = serve("failing/crashing.py", "--workers", "3", "--restart-backoff", "10ms", "--max-start-failures", "2",
                    env={"CRASH_FLAG": str(flag), "ANYSERVE_TEST_STAGE": stage.path})
     server.expect_error("worker_exit .*given up")
     wait.until(lambda: server.deployment().get("status") == "HEALTHY", lambda: server.status())
@@ -184,7 +186,7 @@ def test_what_was_given_up_is_refused_until_it_is_back(serve, stage, connect, tm
     """A new controller tries at once; until that succeeds requests are refused, not queued."""
     flag = tmp_path / "flag"
     stage.reset()
-    server = serve("crashing.py", "--restart-backoff", "10ms", "--max-start-failures", "3",
+    server = serve("failing/crashing.py", "--restart-backoff", "10ms", "--max-start-failures", "3",
                    env={"CRASH_FLAG": str(flag), "ANYSERVE_TEST_STAGE": stage.path})
     server.expect_error("worker_exit .*given up")
     flag.touch()

@@ -6,8 +6,7 @@ import pytest
 
 import chaos  # noqa: F401, finds tests/chaos
 
-import failpoints  # noqa: E402, of tests/chaos
-import phases  # noqa: E402
+from scenarios import failpoints, phases  # noqa: E402, of tests/chaos
 
 POINTS = ("say-SPAWN", "said-NOTE", "store", "stored", "heard-READY", "hear-RUNS")
 

@@ -10,12 +10,14 @@ import grpc
 import numpy as np
 import pytest
 
-from support import link, oip, ports, procs, wait
-from support.h2client import H2, prefixed
+from support import ports, wait
 from support.load import Load
-from support.numbered import Numbered
-from support.server import READY
-from support.tracing import Stopped
+from support.process import procs
+from support.process.numbered import Numbered
+from support.process.server import READY
+from support.process.tracing import Stopped
+from support.protocol import link, oip
+from support.protocol.h2client import H2, prefixed
 
 pytestmark = pytest.mark.core
 
@@ -199,7 +201,7 @@ def test_workers_start_in_turn(staged):
 def test_crash_loop(serve, stage, connect, tmp_path):
     flag = tmp_path / "flag"
     stage.reset()
-    server = serve("crashing.py", "--restart-backoff", "10ms", "--max-start-failures", "3",
+    server = serve("failing/crashing.py", "--restart-backoff", "10ms", "--max-start-failures", "3",
                    env={"CRASH_FLAG": str(flag), "ANYSERVE_TEST_STAGE": stage.path})
     server.expect_error("worker_exit .*given up")
     client = connect(server)

@@ -8,11 +8,13 @@ import pytest
 
 import chaos  # noqa: F401, finds tests/chaos
 
-from support import link, oip, procs, wait
-from support.tracing import Stopped
-from support.upgrading import Upgrade, wait_next
+from support import wait
+from support.process import procs
+from support.process.tracing import Stopped
+from support.process.upgrading import Upgrade, wait_next
+from support.protocol import link, oip
 
-import failpoints  # noqa: E402, of tests/chaos
+from scenarios import failpoints  # noqa: E402, of tests/chaos
 
 LIMIT = ("--heartbeat-timeout", "2s")
 SENTENCE = r"its event loop has not turned for 2 s \(--heartbeat-timeout\)"

@@ -7,9 +7,11 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, procs, wait
+from support import wait
 from support.deployments import healthy, put, spec
-from support.upgrading import Upgrade
+from support.process import procs
+from support.process.upgrading import Upgrade
+from support.protocol import oip
 
 pytestmark = pytest.mark.core
 
@@ -19,7 +21,7 @@ def held(serve, tmp_path):
     """held(*options) → a server whose replicas, once they have ended, start no more while server.hold exists."""
     def start(*options, **kwargs):
         hold, shape = tmp_path / "hold", tmp_path / "shape"
-        server = serve("declaring.py", "--restart-backoff", "1ms", *options,
+        server = serve("failing/declaring.py", "--restart-backoff", "1ms", *options,
                        env={"HOLD": str(hold), "SHAPE": str(shape)}, **kwargs)
         server.hold, server.shape = hold, shape
         server.wait_all_ready()

@@ -1,4 +1,4 @@
-"""`web`: a server with the applications of apps/http_app.py, each below its prefix, for the tests of a file."""
+"""`web`: a server with the applications of apps/asgi/http_app.py, each below its prefix, for the tests of a file."""
 
 import pytest
 from http_site import site

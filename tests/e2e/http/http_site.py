@@ -10,8 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from support import http as clients
-from support import paths, ports, procs, wait
+from support import paths, ports, wait
+from support.process import procs
+from support.protocol import http as clients
 
 HOST = "127.0.0.1"
 
@@ -65,10 +66,10 @@ def site(*options):
     """A server with these options; this process is its driver."""
     folder, port = Path(tempfile.mkdtemp(prefix="as-", dir="/tmp")), ports.free()
     given = {"ANYSERVE_PORT": str(port), "ANYSERVE_RUNTIME_DIR": str(folder / "run"),
-             "PYTHONPATH": os.pathsep.join([str(paths.SDK), str(paths.APPS)])}  # fmt: skip
+             "PYTHONPATH": os.pathsep.join([str(paths.SDK), str(paths.APPS / "asgi")])}  # fmt: skip
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
-    for path in (paths.APPS, paths.SDK):
+    for path in (paths.APPS / "asgi", paths.SDK):
         if str(path) not in sys.path:
             sys.path.insert(0, str(path))
     from anyserve import serve

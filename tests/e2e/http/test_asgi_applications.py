@@ -21,10 +21,10 @@ def site():
     folder = tempfile.mkdtemp(prefix="as-", dir="/tmp")
     port = ports.free()
     given = {"ANYSERVE_PORT": str(port), "ANYSERVE_RUNTIME_DIR": os.path.join(folder, "run"),
-             "ANYSERVE_STATE_DIR": os.path.join(folder, "state"), "PYTHONPATH": os.pathsep.join([str(paths.SDK), str(paths.APPS)])}  # fmt: skip
+             "ANYSERVE_STATE_DIR": os.path.join(folder, "state"), "PYTHONPATH": os.pathsep.join([str(paths.SDK), str(paths.APPS / "asgi")])}  # fmt: skip
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
-    for path in (paths.APPS, paths.SDK):
+    for path in (paths.APPS / "asgi", paths.SDK):
         if str(path) not in sys.path:
             sys.path.insert(0, str(path))
     from anyserve import serve

@@ -7,10 +7,10 @@ import json
 import sys
 
 import pytest
-from support import http as clients
 from support import paths, wait
-from support.h2client import H2
-from support.raw import HOST, Raw
+from support.protocol import http as clients
+from support.protocol.h2client import H2
+from support.protocol.raw import HOST, Raw
 
 sys.path.insert(0, str(paths.ROOT / "tests/attack"))
 

@@ -9,9 +9,10 @@ import socket
 
 import pytest
 from http_site import site
-from support import http as clients
-from support import raw, wait
-from support.websocket import CLOSE, TEXT, Raw, frame
+from support import wait
+from support.protocol import http as clients
+from support.protocol import raw
+from support.protocol.websocket import CLOSE, TEXT, Raw, frame
 
 pytestmark = pytest.mark.core
 
@@ -27,7 +28,7 @@ def site_of():
 
     from support import paths
 
-    sys.path[:0] = [str(p) for p in (paths.APPS, paths.SDK) if str(p) not in sys.path]
+    sys.path[:0] = [str(p) for p in (paths.APPS / "asgi", paths.SDK) if str(p) not in sys.path]
     with site("--ingress-buffer=1000", "--body-timeout=1", "--send-timeout=1") as s:
         import http_app
         import ws_app

@@ -7,8 +7,9 @@ import zlib
 
 import pytest
 
-from support import http as clients
-from support import raw, wait
+from support import wait
+from support.protocol import http as clients
+from support.protocol import raw
 
 pytestmark = pytest.mark.core
 

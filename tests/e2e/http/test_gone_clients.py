@@ -4,8 +4,8 @@ import contextlib
 
 import pytest
 from http_site import site
-from support import http as clients
 from support import wait
+from support.protocol import http as clients
 
 pytestmark = pytest.mark.core
 

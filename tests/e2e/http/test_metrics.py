@@ -4,16 +4,17 @@ import contextlib
 import json
 
 import pytest
-from support import h2client, paths, prometheus, wait
-from support import http as clients
-from support.http import Unix
+from support import paths, wait
+from support.protocol import h2client, prometheus
+from support.protocol import http as clients
+from support.protocol.http import Unix
 
 pytestmark = pytest.mark.core
 NAME = "anyserve_http_requests_total"
 
 
 def file(**prefixes):
-    return {"applications": [{"name": name, "import_path": "http_app:web", "working_dir": str(paths.APPS), "route_prefix": prefix}
+    return {"applications": [{"name": name, "import_path": "http_app:web", "working_dir": str(paths.APPS / "asgi"), "route_prefix": prefix}
                              for name, prefix in prefixes.items()]}  # fmt: skip
 
 

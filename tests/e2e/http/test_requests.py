@@ -9,8 +9,9 @@ import threading
 import numpy as np
 import pytest
 
-from support import http as clients
-from support import raw, wait
+from support import wait
+from support.protocol import http as clients
+from support.protocol import raw
 
 pytestmark = pytest.mark.core
 

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 from support import wait
-from support.websocket import BINARY, CLOSE, PING, PONG, TEXT, Raw, connect, frame, handshake, page, start, wait_log
+from support.protocol.websocket import BINARY, CLOSE, PING, PONG, TEXT, Raw, connect, frame, handshake, page, start, wait_log
 
 pytestmark = pytest.mark.core
 

@@ -6,10 +6,11 @@ import signal
 import socket
 
 import pytest
-from support import paths, procs, wait
+from support import paths, wait
 from support.deployments import APPLICATIONS, api
-from support.upgrading import Upgrade, wait_next
-from support.websocket import PING, PONG, TEXT, Raw, connect, frame, log, start, wait_log
+from support.process import procs
+from support.process.upgrading import Upgrade, wait_next
+from support.protocol.websocket import PING, PONG, TEXT, Raw, connect, frame, log, start, wait_log
 from websockets.exceptions import ConnectionClosed
 
 pytestmark = pytest.mark.core

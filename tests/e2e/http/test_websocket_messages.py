@@ -5,7 +5,7 @@ import socket
 
 import pytest
 from support import wait
-from support.websocket import connect, log, page, start, wait_log
+from support.protocol.websocket import connect, log, page, start, wait_log
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 pytestmark = pytest.mark.core

@@ -10,8 +10,9 @@ import uuid
 
 import pytest
 
-from support import users, wait
-from support.server import Server
+from support import wait
+from support.process import users
+from support.process.server import Server
 
 pytestmark = pytest.mark.core
 

@@ -8,8 +8,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from support import oip, prometheus, wait
-from support.h2client import H2, prefixed
+from support import wait
+from support.protocol import oip, prometheus
+from support.protocol.h2client import H2, prefixed
 
 pytestmark = pytest.mark.core
 

@@ -10,7 +10,8 @@ import pytest
 import tritonclient.grpc as triton
 import tritonclient.grpc.aio as triton_aio
 
-from support import oip, paths
+from support import paths
+from support.protocol import oip
 
 pytestmark = pytest.mark.core
 

@@ -8,10 +8,10 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, protobuf as pb
-from support.h2client import H2, prefixed
 from support.load import Load
-from support.protobuf import field, request, tensor
+from support.protocol import oip, protobuf as pb
+from support.protocol.h2client import H2, prefixed
+from support.protocol.protobuf import field, request, tensor
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
 FLOAT = struct.pack("<f", 1.0)
@@ -21,7 +21,7 @@ MAX_MESSAGE = 1 << 20
 
 @pytest.fixture(scope="module")
 def server(serve_module):
-    return serve_module("misbehaving.py")
+    return serve_module("failing/misbehaving.py")
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def test_unfit_for_the_signature(server, client, name):
 
 @pytest.fixture(scope="module")
 def small_server(serve_module):
-    return serve_module("misbehaving.py", "--max-message-bytes", MAX_MESSAGE, "--max-inflight-bytes", 3 * MAX_MESSAGE,
+    return serve_module("failing/misbehaving.py", "--max-message-bytes", MAX_MESSAGE, "--max-inflight-bytes", 3 * MAX_MESSAGE,
                         "--connection-share", 100)
 
 
@@ -418,7 +418,7 @@ def test_traceback_goes_to_the_log_only(server, client):
 
 
 def test_debug_errors(serve, connect):
-    server = serve("misbehaving.py", "--debug-errors")
+    server = serve("failing/misbehaving.py", "--debug-errors")
     error = connect(server).refused("raises_plain", {})
     assert_refused(error, "INTERNAL", r"(?s)Traceback.*misbehaving\.py.*ZeroDivisionError: secret")
 

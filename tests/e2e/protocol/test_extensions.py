@@ -14,8 +14,9 @@ import tritonclient.utils.shared_memory as shm
 from grpc_health.v1 import health_pb2
 from tritonclient.utils import InferenceServerException
 
-from support import oip, wait
-from support.raw import HOST, Raw
+from support import wait
+from support.protocol import oip
+from support.protocol.raw import HOST, Raw
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
 ALLOWED = ("--allow-client-shm", "--allow-client-control")

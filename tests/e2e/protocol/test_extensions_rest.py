@@ -12,7 +12,7 @@ import tritonclient.http as triton
 import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException
 
-from support import oip
+from support.protocol import oip
 from test_extensions import ALLOWED, APP
 
 pytestmark = pytest.mark.core

@@ -7,8 +7,9 @@ import socket
 import grpc
 import pytest
 
-from support import oip, wait
-from support.h2client import H2, prefixed
+from support import wait
+from support.protocol import oip
+from support.protocol.h2client import H2, prefixed
 
 pytestmark = pytest.mark.core
 

@@ -6,8 +6,9 @@ import socket
 import numpy as np
 import pytest
 
-from support import procs, wait
-from support.h2client import H2
+from support import wait
+from support.process import procs
+from support.protocol.h2client import H2
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
 

@@ -16,8 +16,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import proto_reflection_descriptor_database as reflection_database
 from grpc_reflection.v1alpha import reflection_pb2
 
-from support import oip, paths, procs, wait
-from support.h2client import H2, messages_of, prefixed
+from support import paths, wait
+from support.process import procs
+from support.protocol import oip
+from support.protocol.h2client import H2, messages_of, prefixed
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
 HEALTH = "grpc.health.v1.Health"

@@ -12,9 +12,9 @@ import aiohttp
 import numpy as np
 import pytest
 
-from support import http as rest
 from support import wait
-from support.raw import HOST, Raw
+from support.protocol import http as rest
+from support.protocol.raw import HOST, Raw
 
 pytestmark = pytest.mark.core
 LIVE = b"GET /v2/health/live HTTP/1.1\r\n" + HOST + b"\r\n"

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from support import oip, ports
+from support import ports
+from support.protocol import oip
 
 pytestmark = pytest.mark.core
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

@@ -6,9 +6,9 @@ import select
 import numpy as np
 import pytest
 
-from support import http as rest
-from support import oip
-from support.raw import HOST, Raw
+from support.protocol import http as rest
+from support.protocol import oip
+from support.protocol.raw import HOST, Raw
 
 pytestmark = pytest.mark.core
 PATH = "/v2/models/echo/infer"

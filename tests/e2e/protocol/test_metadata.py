@@ -9,8 +9,8 @@ import pytest
 import tritonclient.grpc as triton
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from support import oip
-from support.h2client import H2, prefixed
+from support.protocol import oip
+from support.protocol.h2client import H2, prefixed
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from support import wait
-from support.h2client import H2
+from support.protocol.h2client import H2
 
 pytestmark = pytest.mark.core
 

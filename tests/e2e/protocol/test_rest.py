@@ -11,8 +11,9 @@ import zlib
 import numpy as np
 import pytest
 
-from support import h2client, http as rest, oip, prometheus, wait
-from support.raw import HOST, Raw
+from support import wait
+from support.protocol import h2client, http as rest, oip, prometheus
+from support.protocol.raw import HOST, Raw
 
 MIB = 1 << 20
 ERRORS = """

@@ -10,8 +10,8 @@ import pytest
 import tritonclient.http as triton
 import tritonclient.http.aio as triton_aio
 
-from support import http as rest
-from support import oip
+from support.protocol import http as rest
+from support.protocol import oip
 from test_datatypes import ARRAYS, SHAPES
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
@@ -309,7 +309,7 @@ async def test_aiohttp(server):
 
 def test_a_body_of_unknown_length(server):
     """Over HTTP/2, where a length is never needed: it grows as it comes."""
-    from support import h2client
+    from support.protocol import h2client
     for n in (1, 2047, 2049, 300_000, 5 << 20):
         body = rest.infer_json({"x": oip.bytes_array([os.urandom(n // 2).hex().encode()])})
         with h2client.H2(server.host, server.port) as conn:

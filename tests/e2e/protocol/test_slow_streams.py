@@ -10,9 +10,10 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, prometheus, wait
-from support.h2client import H2, messages_of, prefixed
-from support.raw import HOST, Raw
+from support import wait
+from support.protocol import oip, prometheus
+from support.protocol.h2client import H2, messages_of, prefixed
+from support.protocol.raw import HOST, Raw
 
 pytestmark = pytest.mark.core
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from support import paths
-from support.h2client import H2
-from support.raw import Raw
+from support.protocol.h2client import H2
+from support.protocol.raw import Raw
 
 sys.path.insert(0, str(paths.ROOT / "tests/attack"))
 

@@ -13,8 +13,10 @@ import tritonclient.grpc as triton
 import tritonclient.grpc.aio as triton_aio
 from tritonclient.utils import InferenceServerException
 
-from support import oip, procs, wait
-from support.h2client import H2, messages_of, prefixed
+from support import wait
+from support.process import procs
+from support.protocol import oip
+from support.protocol.h2client import H2, messages_of, prefixed
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
 

@@ -6,9 +6,10 @@ import grpc
 import numpy as np
 import pytest
 
-from support import link, oip, procs
-from support.h2client import H2, messages_of, prefixed
-from support.link import Worker
+from support.process import procs
+from support.protocol import link, oip
+from support.protocol.h2client import H2, messages_of, prefixed
+from support.protocol.link import Worker
 
 pytestmark = pytest.mark.core
 

@@ -9,9 +9,9 @@ import pytest
 import tritonclient.http as triton
 import tritonclient.utils.shared_memory as shm
 
-from support import http as rest
-from support import link, oip
-from support.simple import Simple, echo
+from support.protocol import http as rest
+from support.protocol import link, oip
+from support.protocol.simple import Simple, echo
 from test_stream import Stream
 
 pytestmark = pytest.mark.core

@@ -6,7 +6,8 @@ import re
 import numpy as np
 from asking import ask
 
-from support import prometheus, wait
+from support import wait
+from support.protocol import prometheus
 
 METRICS = """
 @serve.deployment(num_replicas=2)

@@ -14,7 +14,8 @@ import threading
 import uuid
 from pathlib import Path
 
-from support import paths, ports, procs, wait
+from support import paths, ports, wait
+from support.process import procs
 
 
 class Driver:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from driver_world import Driver, World
 
-from support import procs, wait
+from support import wait
+from support.process import procs
 
 FAKE = Path(__file__).parent / "fake_ray"
 AS_RAY = ("-m", "anyserve.serve.as_ray")

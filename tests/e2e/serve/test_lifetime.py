@@ -12,7 +12,8 @@ import venv
 import pytest
 from driver_world import World
 
-from support import paths, procs, wait
+from support import paths, wait
+from support.process import procs
 
 pytestmark = pytest.mark.core
 

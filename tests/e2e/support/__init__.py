@@ -1,1 +1,1 @@
-"""What the end-to-end tests share: a real server under watch, clients of several kinds, a hand-made worker."""
+"""What the end-to-end tests share: a real server under watch (process), clients and peers by hand (protocol), and helpers."""

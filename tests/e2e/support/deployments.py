@@ -4,8 +4,8 @@ import json
 import os
 import subprocess
 
-from support import paths, wait
-from support.http import Unix
+from . import paths, wait
+from .protocol.http import Unix
 
 APPLICATIONS = "/api/serve/applications/"
 QUICK = ("--update-min-ready", "200ms", "--restart-backoff", "10ms")

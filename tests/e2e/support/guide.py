@@ -23,7 +23,7 @@ from typing import NamedTuple
 import yaml
 
 from . import paths, wait
-from .server import Log
+from .process.server import Log
 
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
 FILES = {"python": ".py", "yaml": ".yaml", "c": ".c", "proto": ".proto"}

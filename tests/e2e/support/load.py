@@ -5,7 +5,8 @@ import threading
 
 import grpc
 
-from . import oip, wait
+from . import wait
+from .protocol import oip
 
 
 class Load:

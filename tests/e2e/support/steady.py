@@ -7,7 +7,8 @@ import grpc
 import numpy as np
 import tritonclient.http
 
-from . import oip, wait
+from . import wait
+from .protocol import oip
 
 
 class Load:

@@ -8,7 +8,8 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
-from support import oip, paths
+from . import paths
+from .protocol import oip
 
 SLOW = """
 import time

@@ -11,8 +11,8 @@ import sys
 from grpc_tools import protoc
 
 from . import paths, wait
-from .management import unix_path
-from .server import Log
+from .process.server import Log
+from .protocol.management import unix_path
 
 EXAMPLES = paths.ROOT / "examples/workers"
 sys.path.insert(0, str(paths.ROOT / "tests/conform"))

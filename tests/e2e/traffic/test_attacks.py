@@ -11,9 +11,10 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, paths, prometheus, wait
-from support.h2client import H2, prefixed
+from support import paths, wait
 from support.load import Load
+from support.protocol import oip, prometheus
+from support.protocol.h2client import H2, prefixed
 
 sys.path.insert(0, str(paths.ROOT / "tests/attack"))
 

@@ -10,7 +10,8 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, paths, wait
+from support import paths, wait
+from support.protocol import oip
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
 

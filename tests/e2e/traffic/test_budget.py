@@ -10,11 +10,13 @@ import grpc
 import numpy as np
 import pytest
 
-from support import link, oip, procs, prometheus, wait
-from support.h2client import H2, messages_of, prefixed
-from support.link import Worker
-from support.raw import HOST, Raw
-from support.simple import Simple, echo
+from support import wait
+from support.process import procs
+from support.protocol import link, oip, prometheus
+from support.protocol.h2client import H2, messages_of, prefixed
+from support.protocol.link import Worker
+from support.protocol.raw import HOST, Raw
+from support.protocol.simple import Simple, echo
 
 pytestmark = pytest.mark.core
 
@@ -325,7 +327,7 @@ def want(n):
 
 def test_answers_that_nobody_reads(serve):
     """A hundred answers of a MiB for one client that takes none, with 16 MiB for what is held."""
-    server = serve("misbehaving.py", "--max-inflight-bytes", 16 * MIB)
+    server = serve("failing/misbehaving.py", "--max-inflight-bytes", 16 * MIB)
     with oip.Client(server.address) as other:
         other.infer("big", {}, parameters={"n": MIB})
         before = procs.status(server.dispatcher, "VmRSS")
@@ -347,7 +349,7 @@ def test_answers_that_nobody_reads(serve):
 @pytest.mark.parametrize("n", [20_032, MIB])
 def test_the_largest_answer(serve, threads, n):
     """--max-answer-bytes, and a byte more: what was executed is said to have been."""
-    server = serve("misbehaving.py", "--max-answer-bytes", n + (200 if n < MIB else 0), "--connection-share", 100,
+    server = serve("failing/misbehaving.py", "--max-answer-bytes", n + (200 if n < MIB else 0), "--connection-share", 100,
                    "--threads", threads)
     with H2(server.host, server.port) as http:
         assert http.grpc(want(n)).grpc_status == 0
@@ -368,7 +370,7 @@ def test_the_largest_answer(serve, threads, n):
 
 
 def test_nothing_is_executed_for_who_takes_no_answers(serve):
-    server = serve("misbehaving.py", "--max-answer-bytes", 4 * MIB)
+    server = serve("failing/misbehaving.py", "--max-answer-bytes", 4 * MIB)
     with H2(server.host, server.port) as deaf, H2(server.host, server.port) as other:
         deaf.is_reading = False
         for _ in range(2):
@@ -386,7 +388,7 @@ def test_nothing_is_executed_for_who_takes_no_answers(serve):
 
 
 def test_slow_readers_lose_against_others(serve):
-    server = serve("misbehaving.py", "--max-answer-bytes", 8 * MIB, "--send-timeout", "2s")
+    server = serve("failing/misbehaving.py", "--max-answer-bytes", 8 * MIB, "--send-timeout", "2s")
     with H2(server.host, server.port) as slow, H2(server.host, server.port) as other, \
             H2(server.host, server.port) as third:
         slow.is_reading = False

@@ -8,8 +8,9 @@ import termios
 
 import pytest
 
-from support import link, wait
-from support.link import Worker
+from support import wait
+from support.protocol import link
+from support.protocol.link import Worker
 
 pytestmark = pytest.mark.core
 

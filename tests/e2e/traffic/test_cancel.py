@@ -5,8 +5,9 @@ import subprocess
 
 import pytest
 
-from support import oip, paths, wait
-from support.h2client import H2, prefixed
+from support import paths, wait
+from support.protocol import oip
+from support.protocol.h2client import H2, prefixed
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
 

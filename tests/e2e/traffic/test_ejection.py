@@ -6,8 +6,9 @@ import grpc
 import numpy as np
 import pytest
 
-from support import prometheus, wait
+from support import wait
 from support.load import Load
+from support.protocol import prometheus
 
 pytestmark = pytest.mark.core
 

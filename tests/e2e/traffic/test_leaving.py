@@ -9,9 +9,10 @@ import socket
 import numpy as np
 import pytest
 
-from support import oip, wait
-from support.h2client import H2, prefixed
-from support.raw import HOST
+from support import wait
+from support.protocol import oip
+from support.protocol.h2client import H2, prefixed
+from support.protocol.raw import HOST
 
 pytestmark = pytest.mark.core
 

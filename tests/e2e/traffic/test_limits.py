@@ -6,9 +6,10 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, wait
-from support.h2client import H2, prefixed
+from support import wait
 from support.load import Load
+from support.protocol import oip
+from support.protocol.h2client import H2, prefixed
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
 

@@ -6,7 +6,7 @@ import urllib.request
 import numpy as np
 import pytest
 
-from support import oip, prometheus
+from support.protocol import oip, prometheus
 
 pytestmark = pytest.mark.core
 MODELS = 1000

@@ -7,8 +7,9 @@ import grpc
 import numpy as np
 import pytest
 
-from support import http, oip, prometheus, wait
+from support import wait
 from support.load import Load
+from support.protocol import http, oip, prometheus
 
 pytestmark = pytest.mark.core
 
@@ -45,7 +46,7 @@ def deaths(server, deployment="poison"):
 
 @pytest.fixture
 def poisoned(serve):
-    return serve("poison.py", "--workers", "3", *JUDGED)
+    return serve("failing/poison.py", "--workers", "3", *JUDGED)
 
 
 @pytest.mark.parametrize("pill", [EXIT, SEGV])
@@ -99,7 +100,7 @@ def test_a_large_pill(poisoned, connect):
 
 def test_a_connection_goes_on_while_a_body_is_kept(serve):
     """Its request is answered when the worker dies; the body stays until it is known why."""
-    server = serve("poison.py", *QUICK, "--verdict-wait", "60s")
+    server = serve("failing/poison.py", *QUICK, "--verdict-wait", "60s")
     with contextlib.closing(http.Http1(server.host, server.port)) as client:
         for n in range(1, 4):
             reply = client.request("POST", "/v2/models/once/infer", http.infer_json({"x": np.array([KILL, n])}))
@@ -145,7 +146,7 @@ WEDGE = 666
 @pytest.fixture
 def wedged(serve):
     def start(**deployment):
-        return serve("wedging.py", "--workers", "3", *JUDGED, env={"WEDGING": json.dumps(deployment)})
+        return serve("failing/wedging.py", "--workers", "3", *JUDGED, env={"WEDGING": json.dumps(deployment)})
     return start
 
 
@@ -184,7 +185,7 @@ def test_many_suspects_do_not_starve_the_only_worker(serve, connect, tmp_path):
     def quick(client, n):
         client.infer("quick", {"x": np.array([n])})
 
-    server = serve("suspects.py", *QUICK, env={"ENDED": str(tmp_path / "ended")})
+    server = serve("failing/suspects.py", *QUICK, env={"ENDED": str(tmp_path / "ended")})
     client = connect(server)
     slow = [client.begin("slow", {"x": np.array([0.3, n])}) for n in range(30)]
     wait.until(lambda: server.status()["replicas"][0]["ongoing"] == len(slow), lambda: server.status())

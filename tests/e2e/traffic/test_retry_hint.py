@@ -6,7 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from support import http, oip, wait
+from support import wait
+from support.protocol import http, oip
 
 pytestmark = pytest.mark.core
 

@@ -15,8 +15,9 @@ import pytest
 import tritonclient.http as triton
 import tritonclient.utils.shared_memory as shm
 
-from support import http, oip, wait
-from support.h2client import H2, prefixed
+from support import wait
+from support.protocol import http, oip
+from support.protocol.h2client import H2, prefixed
 
 pytestmark = [pytest.mark.stress, pytest.mark.core]
 

@@ -9,7 +9,9 @@ import grpc
 import numpy as np
 import pytest
 
-from support import http, oip, paths, procs, prometheus, wait
+from support import paths, wait
+from support.process import procs
+from support.protocol import http, oip, prometheus
 
 BOTH = pytest.mark.parametrize("traffic", [1, 2], indirect=True, ids=["1-loop", "2-loops"])  # clients' loops
 X = {"x": np.array([1.0])}

@@ -8,8 +8,9 @@ import zlib
 import grpc
 import pytest
 from greeter_names import ADD
-from support import paths, prometheus, wait
-from support.h2client import H2, messages_of, prefixed
+from support import paths, wait
+from support.protocol import prometheus
+from support.protocol.h2client import H2, messages_of, prefixed
 
 pytestmark = pytest.mark.core
 HERE = paths.E2E / "user_grpc"

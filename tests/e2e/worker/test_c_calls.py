@@ -7,9 +7,11 @@ import re
 import grpc
 import pytest
 
-from support import oip, paths, procs, wait
+from support import paths, wait
 from support.deployments import deployment, healthy
 from support.load import Load
+from support.process import procs
+from support.protocol import oip
 
 pytestmark = pytest.mark.core
 

@@ -14,9 +14,11 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, paths, ports, procs, wait
+from support import paths, ports, wait
 from support.load import Load
-from support.server import Log
+from support.process import procs
+from support.process.server import Log
+from support.protocol import oip
 
 pytestmark = pytest.mark.core
 

@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from support import oip, paths
+from support import paths
+from support.protocol import oip
 
 if not paths.SANITIZED:  # a sanitizer's runtime would have to be loaded first
     sys.path.insert(0, str(paths.SDK))

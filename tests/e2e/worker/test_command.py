@@ -8,9 +8,10 @@ import re
 import numpy as np
 import pytest
 
-from support import paths, procs, wait
-from support.load import Load
+from support import paths, wait
 from support.deployments import api, causes, deployment, failed, healthy, put, run
+from support.load import Load
+from support.process import procs
 
 TOLD = paths.BUILD / "tests/workers/told"
 QUICK = ("--update-min-ready", "30ms", "--restart-backoff", "10ms")

@@ -6,7 +6,8 @@ import signal
 import numpy as np
 import pytest
 
-from support import procs, wait
+from support import wait
+from support.process import procs
 
 pytestmark = pytest.mark.core
 

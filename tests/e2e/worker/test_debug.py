@@ -18,7 +18,8 @@ import time
 import numpy as np
 import pytest
 
-from support import oip, paths, wait
+from support import paths, wait
+from support.protocol import oip
 
 APP = """\
 import numpy as np

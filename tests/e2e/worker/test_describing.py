@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from support import paths, wait
-from support.http import Unix
+from support.protocol.http import Unix
 
 APP = """
 import sys

@@ -6,9 +6,10 @@ import os
 import numpy as np
 import pytest
 
-from support import paths, procs, wait
-from support.load import Load
+from support import paths, wait
 from support.deployments import QUICK, api, causes, deployment, healthy, procs_env, put, run
+from support.load import Load
+from support.process import procs
 
 TOLD = str(paths.BUILD / "tests/workers/told")
 

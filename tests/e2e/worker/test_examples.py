@@ -5,7 +5,8 @@ import concurrent.futures
 import numpy as np
 import pytest
 
-from support import oip, paths
+from support import paths
+from support.protocol import oip
 
 EXAMPLES = sorted((paths.ROOT / "examples").glob("*.py"))
 

@@ -10,8 +10,9 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, wait
-from support.simple import Simple, echo, error, framed, take
+from support import wait
+from support.protocol import oip
+from support.protocol.simple import Simple, echo, error, framed, take
 
 pytestmark = pytest.mark.core
 

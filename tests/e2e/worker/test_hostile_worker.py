@@ -10,8 +10,10 @@ import grpc
 import numpy as np
 import pytest
 
-from support import link, oip, procs, wait
-from support.link import Page, Worker
+from support import wait
+from support.process import procs
+from support.protocol import link, oip
+from support.protocol.link import Page, Worker
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
 

@@ -4,8 +4,9 @@ import grpc
 import numpy as np
 import pytest
 
-from support import link, oip, wait
-from support.link import Worker
+from support import wait
+from support.protocol import link, oip
+from support.protocol.link import Worker
 
 pytestmark = pytest.mark.core
 

@@ -11,8 +11,9 @@ import grpc
 import numpy as np
 import pytest
 
-from support import http as rest
-from support import oip, paths, ports, wait
+from support import paths, ports, wait
+from support.protocol import http as rest
+from support.protocol import oip
 
 pytestmark = pytest.mark.core
 

@@ -17,9 +17,11 @@ import pytest
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
-from support import oip, paths, procs, protobuf, tool, wait
-from support.management import RPCS, SERVICE, Grpc, messages, post, unix_path
-from support.simple import Echo, echo
+from support import paths, tool, wait
+from support.process import procs
+from support.protocol import oip, protobuf
+from support.protocol.management import RPCS, SERVICE, Grpc, messages, post, unix_path
+from support.protocol.simple import Echo, echo
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
 

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from support import paths, wait
-from support.world import PYTHON, USER, command, folder, home, in_world, spawn
-from support.server import Log
+from support.process.server import Log
+from support.process.world import PYTHON, USER, command, folder, home, in_world, spawn
 
 LIMIT = 1 << 30
 FILE = """applications:

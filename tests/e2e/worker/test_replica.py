@@ -8,8 +8,10 @@ import grpc
 import numpy as np
 import pytest
 
-from support import http, oip, procs, prometheus, wait
+from support import wait
 from support.load import Load
+from support.process import procs
+from support.protocol import http, oip, prometheus
 
 pytestmark = pytest.mark.core
 
@@ -23,7 +25,7 @@ def hanging(serve, tmp_path):
         env = {"HANGING": json.dumps(deployment), "HANGING_SICK": str(tmp_path / "sick")}
         if asynchronous:
             env["HANGING_ASYNC"] = "1"
-        return serve("hanging.py", "--workers", workers, *args, env=env)
+        return serve("failing/hanging.py", "--workers", workers, *args, env=env)
     return start
 
 

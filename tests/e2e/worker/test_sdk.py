@@ -8,7 +8,8 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, paths
+from support import paths
+from support.protocol import oip
 
 X = np.array([1.0, 2.0, 4.0], np.float32)
 

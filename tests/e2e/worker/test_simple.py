@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import requests
 
-from support import oip, wait
-from support.management import Json
-from support.simple import Simple, echo, error, framed
+from support import wait
+from support.protocol import oip
+from support.protocol.management import Json
+from support.protocol.simple import Simple, echo, error, framed
 
 pytestmark = [pytest.mark.core, pytest.mark.quick]
 

@@ -6,9 +6,11 @@ import signal
 import pytest
 
 import chaos  # noqa: F401, which adds the folder of upgrade
-from support import oip, procs, wait
+from support import wait
+from support.process import procs
+from support.protocol import oip
 
-import upgrade  # noqa: E402, of tests/chaos
+from scenarios import upgrade  # noqa: E402, of tests/chaos
 
 
 @pytest.fixture

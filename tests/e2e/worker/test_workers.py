@@ -7,7 +7,8 @@ import grpc
 import numpy as np
 import pytest
 
-from support import oip, wait, workers
+from support import wait, workers
+from support.protocol import oip
 from support.steady import Load
 
 LANGUAGES = sorted(workers.LANGUAGES)

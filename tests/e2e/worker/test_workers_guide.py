@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from support import paths, wait
-from support.server import READY, Log
+from support.process.server import READY, Log
 
 TEXT = (paths.ROOT / "docs/guide/workers.md").read_text()
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n", re.M | re.S)

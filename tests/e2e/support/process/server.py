@@ -19,7 +19,8 @@ import time
 import uuid
 from pathlib import Path
 
-from . import paths, procs, wait
+from .. import paths, wait
+from . import procs
 
 READY = re.compile(r"^Ready: (\S+):(\d+) ")
 # What Python says of a worker that a test has let crash is no alarm.

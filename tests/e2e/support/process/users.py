@@ -12,7 +12,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from .paths import ROOT
+from ..paths import ROOT
 
 OTHER = 54321  # a user whom nothing on the machine belongs to; a number is enough, no account is needed
 CLONE_NEWNS, CLONE_NEWNET = 0x20000, 0x40000000

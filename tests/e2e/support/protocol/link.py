@@ -10,7 +10,8 @@ import time
 
 import numpy as np
 
-from . import oip, wait
+from .. import wait
+from . import oip
 
 HELLO, REGISTER, REGISTERED, UNREGISTER, OPEN, DATA, END, ERROR, STARTED, RECALL, RETURNED, BATCH, CANCEL, CREDIT, \
     CONTROL, ATTACH, DETACH, PING, PONG, DRAIN, GOODBYE = range(1, 22)

@@ -11,7 +11,7 @@ import random
 import time
 
 import rig
-from support.http import Unix
+from support.protocol.http import Unix
 
 COUNT = 100
 RATE, REPLICAS = 500, 2
@@ -31,7 +31,7 @@ class Deployed(rig.Server):
                          *options, verb="start", env=env, wait_ready=wait_ready)
 
     def spec(self, version, how=None):
-        return {"applications": [{"import_path": "model.py", "working_dir": str(rig.HERE), "deployments": [
+        return {"applications": [{"import_path": "model.py", "working_dir": str(rig.APPS), "deployments": [
             {"name": "model", "num_replicas": self.replicas, "version": version, "env": {"CHAOS_BREAK": how} if how else {}}]}]}
 
     def api(self, method, body=None):

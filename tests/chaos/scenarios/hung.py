@@ -23,9 +23,8 @@ import signal
 import statistics
 import time
 
-import detect
 import rig
-import update
+from scenarios import detect, update
 
 COUNT = 5
 TURN = 3  # seconds
@@ -54,7 +53,7 @@ class Deployed(update.Deployed):
 
     def spec(self, version, how=None):
         well, sick = (",".join(map(str, cpus)) for cpus in self.cpus)
-        return {"applications": [{"import_path": "sick.py", "working_dir": str(rig.HERE), "deployments": [
+        return {"applications": [{"import_path": "sick.py", "working_dir": str(rig.APPS), "deployments": [
             {"name": "sick", "num_replicas": self.sick, "execution_timeout_s": TIMEOUT, "cpu_affinity": sick},
             {"name": "well", "num_replicas": 2, "cpu_affinity": well}]}]}
 

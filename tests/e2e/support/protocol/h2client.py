@@ -8,7 +8,8 @@ import h2.connection
 import h2.events
 import h2.exceptions
 
-from . import oip, wait
+from .. import wait
+from . import oip
 
 GOAWAY = 7  # type of frame
 

@@ -3,8 +3,8 @@
 import signal
 import subprocess
 
-from support import paths, wait
-from support.server import Log
+from .. import paths, wait
+from .server import Log
 
 
 def run(*args, code=None, **kwargs):

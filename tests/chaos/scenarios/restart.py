@@ -25,7 +25,7 @@ def bare(statement):
     """Seconds that an interpreter of its own takes, as the workers have it."""
     env = {**os.environ, "PYTHONPATH": str(rig.paths.SDK)}
     begin = time.monotonic()
-    subprocess.run([sys.executable, "-c", statement], env=env, cwd=rig.HERE, check=True)
+    subprocess.run([sys.executable, "-c", statement], env=env, cwd=rig.APPS, check=True)
     return time.monotonic() - begin
 
 

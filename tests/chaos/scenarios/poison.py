@@ -13,7 +13,7 @@ import grpc
 import numpy as np
 import rig
 
-from support import oip, prometheus
+from support.protocol import oip, prometheus
 
 COUNT = 1000
 RATE, WORKERS, DEADLINE, PILLS_PER_S, CALM = 200, 8, 10, 1000 / 60, 2

@@ -19,7 +19,7 @@ import time
 import numpy as np
 import rig
 
-from support import oip
+from support.protocol import oip
 
 COUNT = 10
 REQUESTS, LARGE, SMALL = 256, 1 << 20, 1 << 10

@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 import rig
-from support import http
+from support.protocol import http
 
 COUNT = 40
 MOST = 5.0  # ms

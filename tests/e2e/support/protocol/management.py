@@ -11,7 +11,8 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc_tools import protoc
 
-from . import oip, paths, wait
+from .. import paths, wait
+from . import oip
 from .http import Unix
 
 PROTO = paths.ROOT / "proto/worker_management.proto"

@@ -12,7 +12,8 @@ import tempfile
 import time
 from types import SimpleNamespace
 
-from . import paths, protobuf, wait
+from .. import paths, wait
+from . import protobuf
 
 TABLE = (paths.ROOT / "src/ctl/message/message.h").read_text()
 TYPES = dict((name, n) for n, name in enumerate(re.findall(r"^    X\((\w+), [SDC]+, [SDC]+\)", TABLE, re.M), 1))

@@ -23,9 +23,9 @@ Needs a build with -Dfailpoints=true: ANYSERVE_BUILD=build/debug. --only takes "
 import random
 import subprocess
 
-import phases
 import rig
-from phases import what
+from scenarios import phases
+from scenarios.phases import what
 from support import paths
 
 COUNT = 20

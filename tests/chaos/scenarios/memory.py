@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import rig
-from support import http
+from support.protocol import http
 
 COUNT = 10
 RATE, WORKERS = 100, 2

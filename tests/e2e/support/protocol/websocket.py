@@ -9,26 +9,28 @@ import urllib.request
 
 from websockets.sync.client import connect as _connect
 
-from . import wait
-from .server import Server
+from .. import paths, wait
+from ..process.server import Server
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 FIN = 0x80
 
 
-APPLICATION = """
+APPLICATION = f"""
 applications:
   - name: ws
     import_path: ws_app:sockets
+    working_dir: {paths.APPS / "asgi"}
     route_prefix: /
   - name: plain
     import_path: ws_app:plain
+    working_dir: {paths.APPS / "asgi"}
     route_prefix: /plain
 """
 
 
 def start(folder, *options):
-    """A server with the applications of apps/ws_app.py; its files are in `folder`."""
+    """A server with the applications of apps/asgi/ws_app.py; its files are in `folder`."""
     file = folder / "applications.yaml"
     file.write_text(APPLICATION)
     server = Server(file, "--state-dir", folder / "state", *options, verb="start")

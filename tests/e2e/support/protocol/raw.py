@@ -3,7 +3,7 @@
 import re
 import socket
 
-from . import wait
+from .. import wait
 
 HOST = b"Host: h\r\n"
 

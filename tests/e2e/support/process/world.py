@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 
-from . import paths, procs, users, wait
+from .. import paths, wait
+from . import procs, users
 from .server import Log
 
 USER, ANOTHER = users.OTHER, users.OTHER + 1

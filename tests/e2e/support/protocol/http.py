@@ -7,7 +7,8 @@ import socket
 
 import numpy as np
 
-from . import h2client, oip, wait
+from .. import wait
+from . import h2client, oip
 
 JSON_LENGTH = "inference-header-content-length"
 

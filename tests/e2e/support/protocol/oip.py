@@ -13,7 +13,7 @@ import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc_tools import protoc
 
-from . import paths
+from .. import paths
 
 SERVICE = "inference.GRPCInferenceService"
 SECONDS = 30

@@ -11,8 +11,8 @@ import grpc
 import numpy as np
 import rig
 
-from support import oip
 from support.load import Load
+from support.protocol import oip
 
 COUNT = 60
 WORKERS, QUEUE, FACTOR, CALIBRATION, DEADLINE, HINTS = 4, 32, 3, 4, 10, 5

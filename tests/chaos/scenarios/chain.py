@@ -14,8 +14,8 @@ import signal
 import time
 
 import rig
-from support.http import Unix
-from upgrade import upgrade
+from scenarios.upgrade import upgrade
+from support.protocol.http import Unix
 
 COUNT = 200
 RATE, REPLICAS, DEADLINE, CALM = 200, 6, 10, 2
@@ -35,7 +35,7 @@ class Chain(rig.Server):
 
     def spec(self, version):
         deployments = [{"name": name, "version": version} for name in DEPLOYMENTS]
-        return {"applications": [{"import_path": "chain_app:app", "working_dir": str(rig.HERE), "deployments": deployments}]}
+        return {"applications": [{"import_path": "chain_app:app", "working_dir": str(rig.APPS), "deployments": deployments}]}
 
     def api(self, method, body=None):
         c = Unix(os.path.join(self.folder_of_port(), "control.sock"))

@@ -15,9 +15,9 @@ import os
 import threading
 import time
 
-import chain
 import load
 import rig
+from scenarios import chain
 
 COUNT = 200
 RATE, DEADLINE, REPLICAS, CALM = 100, 10, 6, 2
@@ -45,7 +45,7 @@ class HttpChain(chain.Chain):
     def spec(self, version):
         return {"applications": [
             {"name": name, "import_path": f"chain_app:{name}", "route_prefix": "/" if name == "web" else f"/{name}",
-             "working_dir": str(rig.HERE), "deployments": [{"name": d, "version": version} for d in deployments]}
+             "working_dir": str(rig.APPS), "deployments": [{"name": d, "version": version} for d in deployments]}
             for name, deployments in DEPLOYMENTS.items()]}
 
 

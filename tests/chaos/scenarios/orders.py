@@ -11,8 +11,8 @@ import threading
 import time
 
 import rig
-import update
-from support.http import Unix
+from scenarios import update
+from support.protocol.http import Unix
 
 APPLICATIONS = update.APPLICATIONS
 MOST = 3  # replicas of `model`
@@ -32,7 +32,7 @@ class Deployed(update.Deployed):
                                                       "max_queued_requests": 1000 + self.config}
         if self.has_frail:
             frail = {"name": "frail", "max_restarts": 0, "env": {"CHAOS_FLAG": self.flag}}
-            spec["applications"].append({"name": "frail", "import_path": "frail.py", "working_dir": str(rig.HERE),
+            spec["applications"].append({"name": "frail", "import_path": "frail.py", "working_dir": str(rig.APPS),
                                          "deployments": [frail]})
         return spec
 

@@ -2,7 +2,7 @@
 
 import subprocess
 
-from . import paths, wait
+from .. import paths, wait
 
 
 class Upgrade:

@@ -7,9 +7,8 @@ import tempfile
 import threading
 import time
 
-import orders
 import rig
-import upgrade
+from scenarios import orders, upgrade
 from support import wait
 
 RATE = 100

@@ -1,0 +1,1 @@
+"""Protocols by hand: clients of the server, and the peers that it talks to."""
