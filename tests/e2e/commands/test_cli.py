@@ -552,7 +552,7 @@ def test_a_hangup_that_was_ignored(serve, connect):
 
 
 def test_host(serve, connect):
-    server = serve("echo.py", "--host", "::1")
+    server = serve("echo.py", "--host", "::1", "--port", ports.free())
     assert connect(f"[::1]:{server.port}").call("ServerReady").ready
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", server.port))

@@ -335,7 +335,7 @@ def test_all_of_them_killed(staged, connect):
 # --- the supervisor dies ---
 
 def test_supervisor_killed(staged, stage, connect):
-    server = staged("--workers", "2", app="parents.py")
+    server = staged("--workers", "2", "--port", ports.free(), app="parents.py")  # nobody takes it afterwards
     server.expect_error("supervisor_gone")
     client = connect(server)
     client.infer("forks", {})
@@ -389,7 +389,7 @@ def test_a_killed_server_does_not_stop_the_next(staged, serve, stage):
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_drain(staged, stage, signum):
     """What is in flight is answered, GOAWAY is said, nobody new is let in, the exit code is 0."""
-    server = staged("--goaway-grace", "50ms")
+    server = staged("--goaway-grace", "50ms", "--port", ports.free())
     with H2(server.host, server.port) as http:
         stream = http.open_grpc()
         body = oip.infer_request("staged", {}, id="slow").SerializeToString()
