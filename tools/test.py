@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Everything that must pass, one step after the other; `make test` is this, `make quick` its short form.
+"""Everything that must pass, step by step; `make test` is this, `make quick` its short form.
 
     tools/test.py [--quick] [--only STEP[,STEP]] [--list]
 
@@ -9,12 +9,14 @@ anything failed or a step could not run.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -30,11 +32,10 @@ UNRANDOMIZED = ["setarch", "-R"] if subprocess.run(["setarch", "-R", "true"], ca
                                                    check=False).returncode == 0 else []
 
 
-def count_meson(build, _):
+def count_meson(build, _, name):
     """Single tests of TAP programs, else whole programs, as meson's log has them."""
     passed = failed = 0
-    log = ROOT / build / "meson-logs/testlog.json"
-    for line in log.read_text().splitlines() if log.exists() else []:
+    for line in meson_log(build, name).read_text().splitlines() if meson_log(build, name).exists() else []:
         row = json.loads(line)
         out = row.get("stdout", "")
         ok = len(re.findall(r"^ok \d+", out, re.M))
@@ -46,17 +47,17 @@ def count_meson(build, _):
     return passed, failed
 
 
-def count_pytest(_, text):
+def count_pytest(_, text, __):
     closing = text.rstrip().rsplit("\n", 1)[-1]
     found = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", closing)}
     return found.get("passed", 0), found.get("failed", 0) + found.get("error", 0)
 
 
-def count_one(_, text):
+def count_one(*_):
     return 1, 0
 
 
-def count_runs(_, text):
+def count_runs(_, text, __):
     """The closing line of the failure sweep."""
     found = re.search(r"^(\d+) runs, (\d+) wrong$", text, re.M)
     return (int(found[1]) - int(found[2]), int(found[2])) if found else (0, 0)
@@ -75,6 +76,15 @@ def names_of_failed(step, text):
 
 def log_name(step):
     return re.sub(r"\W+", "-", step) + ".log"
+
+
+def meson_log(build, step):
+    return ROOT / build / "meson-logs" / (meson_logbase(step) + ".json")
+
+
+def meson_logbase(step):
+    """Each step has a log of its own: several may run at once."""
+    return "test-" + re.sub(r"\W+", "-", step)
 
 
 def meson_test(build, *suites):
@@ -103,7 +113,7 @@ CALLS_SIM = ["calls_sim", "calls_sim_wait", "calls_sim_late"]
 
 # name, command, how to count, build, how many closing lines to show, minutes it may take
 STEPS = [
-    ("build", make("all"), count_one, RELEASE, 1, 6),
+    ("build", make("all"), count_one, RELEASE, 1, 12),
     ("layers", [sys.executable, "tools/check_layers.py"], count_one, RELEASE, 1, 1),
     ("sizes", [sys.executable, "tools/size_report.py"], count_one, RELEASE, 1, 1),
     ("docs", [sys.executable, "tools/check_docs.py"], count_one, RELEASE, 1, 1),
@@ -113,7 +123,6 @@ STEPS = [
     ("simulator of calls", [*meson_test(RELEASE), *CALLS_SIM], count_meson, RELEASE, 3, 3),
     ("corpora", meson_test(RELEASE, "fuzz"), count_meson, RELEASE, 3, 5),
     ("sdk", pytest(RELEASE, *THREE_AT_ONCE, folder="tests/python"), count_pytest, RELEASE, 1, 5),
-    ("differ", pytest(RELEASE, folder="tests/differ"), count_pytest, RELEASE, 1, 2),
     ("e2e", pytest(RELEASE, "-m", "not long and (quick or not core)", *FIVE_AT_ONCE), count_pytest, RELEASE, 1, 16),
     ("serve programs", pytest(RELEASE, "-m", "not long", *FOUR_OF_ONE_FILE, folder="tests/serve_programs"), count_pytest,
      RELEASE, 1, 5),
@@ -121,20 +130,30 @@ STEPS = [
     ("build conform", [sys.executable, "tests/conform/build_tools.py"], count_one, RELEASE, 2, 6),
     ("conform", pytest(RELEASE, "-m", "not long", folder="tests/conform"), count_pytest, RELEASE, 1, 5),
     ("compat", pytest(RELEASE, "-m", "not install", folder="tests/compat"), count_pytest, RELEASE, 1, 3),
+    ("differ", pytest(RELEASE, folder="tests/differ"), count_pytest, RELEASE, 1, 2),
     ("sweep", [sys.executable, "tests/sweep/sweep.py", "--build", RELEASE, "--quick", "30"], count_runs, RELEASE, 2, 2),
     ("build asan", make("asan"), count_one, ASAN, 1, 10),
     ("asan unit+corpora", meson_test(ASAN, "unit", "fuzz"), count_meson, ASAN, 3, 5),
     ("asan simulator", [f"{ASAN}/tests/sim/sim", "--seeds", "500"], count_one, ASAN, 2, 5),
     ("asan simulator of replicas", [f"{ASAN}/tests/sim/plan_sim", "--seeds", "500"], count_one, ASAN, 2, 5),
     ("asan simulator of calls", [*meson_test(ASAN), *CALLS_SIM], count_meson, ASAN, 3, 3),
-    ("asan e2e", pytest(ASAN, "-m", "core and not long", *FIVE_AT_ONCE), count_pytest, ASAN, 1, 14),
     ("asan sweep", [sys.executable, "tests/sweep/sweep.py", "--build", ASAN, "--quick", "18", "--runs", "50",
                     "--calls-only", "--kind", "call,interrupt,short"], count_runs, ASAN, 2, 2),
+    ("asan e2e", pytest(ASAN, "-m", "core and not long", *FIVE_AT_ONCE), count_pytest, ASAN, 1, 14),
     ("build tsan", make("tsan"), count_one, TSAN, 1, 10),
     ("tsan unit", UNRANDOMIZED + meson_test(TSAN, "unit"), count_meson, TSAN, 3, 5),
     ("tsan stress", UNRANDOMIZED + pytest(TSAN, "-m", "stress"), count_pytest, TSAN, 1, 3),
 ]
 
+
+# These use one processor each, or wait: two of a row run at once.
+AT_ONCE = [
+    ("layers", "sizes", "docs"),
+    ("unit", "simulator", "simulator of replicas", "simulator of calls", "corpora"),
+    ("wheel", "build conform"),
+    ("conform", "compat", "differ", "sweep"),
+    ("asan simulator", "asan simulator of replicas", "asan simulator of calls", "asan sweep"),
+]
 
 # Where one of these fails, the steps of its build are not run: their failures would say nothing.
 BUILDING = ("build", "build asan", "build tsan")
@@ -180,49 +199,79 @@ class Ahead:
 
 
 def wait(process, minutes):
-    """The exit code, or a text. Who takes too long is interrupted: pytest then still names what failed so far."""
-    with process:
-        for seconds, signal_then in ((60 * minutes, signal.SIGINT), (30, signal.SIGKILL)):
-            try:
-                code = process.wait(seconds)
-                return code if signal_then == signal.SIGINT else f"none after {minutes} minutes"
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal_then)
-    return f"none after {minutes} minutes"
+    """(exit code or a text, processor seconds). Who takes too long is interrupted: pytest then still names what failed so far."""
+    late = threading.Event()
 
+    def interrupt():
+        late.set()
+        process.send_signal(signal.SIGINT)
 
-def processor_time():
-    """Seconds that all processes have used that were started from here and have ended."""
-    times = os.times()
-    return times.children_user + times.children_system
+    timers = [threading.Timer(60 * minutes, interrupt), threading.Timer(60 * minutes + 30, process.kill)]
+    for timer in timers:
+        timer.start()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    for timer in timers:
+        timer.cancel()
+    return f"none after {minutes} minutes" if late.is_set() else process.returncode, used.ru_utime + used.ru_stime
 
 
 def run(step):
-    """(passed, failed, names of what failed) of one step; a step that ends badly has at least one failure."""
+    """(passed, failed, names of what failed, what is to be printed); a step that ends badly has at least one failure."""
     name, command, count, build, lines, minutes = step
     log = LOGS / log_name(name)
-    (ROOT / build / "meson-logs/testlog.json").unlink(missing_ok=True)
-    start, spent = time.monotonic(), processor_time()
-    print(f"== {name}", flush=True)
+    if count is count_meson:
+        meson_log(build, name).unlink(missing_ok=True)
+        command = [*command, "--logbase", meson_logbase(name)]
+    print(f"-- {name}", flush=True)
+    start, used = time.monotonic(), 0.0
     with log.open("w") as out:
         try:
-            code = wait(subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT,
-                                         env=dict(os.environ, **SANITIZER_ENV)), minutes)
+            code, used = wait(subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT,
+                                               env=dict(os.environ, **SANITIZER_ENV)), minutes)
         except OSError as e:
             code = e
     text = log.read_text(errors="replace")
     shown = [line for line in text.splitlines() if line.strip()]
-    print("\n".join(shown[-lines if code == 0 else -60:]))
-    passed, failed = count(build, text) if code == 0 or count is not count_one else (0, 1)
+    shown = [f"== {name}", *shown[-lines if code == 0 else -60:]]
+    passed, failed = count(build, text, name) if code == 0 or count is not count_one else (0, 1)
     if code != 0 and not failed:
         failed = 1
     if code == 0 and not passed:
-        print(f"{name}: nothing was run")
+        shown.append(f"{name}: nothing was run")
         failed = 1
-    seconds, spent = time.monotonic() - start, processor_time() - spent
-    print(f"   {name}: {passed} passed, {failed} failed, {seconds:.0f} s, {spent:.0f} s of processor time"
-          + ("" if code == 0 else f" (exit code {code}; all of it: {log.relative_to(ROOT)})"), flush=True)
-    return passed, failed, names_of_failed(name, text) if failed else []
+    shown.append(f"   {name}: {passed} passed, {failed} failed, {time.monotonic() - start:.0f} s, {used:.0f} s of processor time"
+                 + ("" if code == 0 else f" (exit code {code}; all of it: {log.relative_to(ROOT)})"))
+    return passed, failed, names_of_failed(name, text) if failed else [], "\n".join(shown)
+
+
+def run_all(steps):
+    """Yields (step, its result), in their order."""
+    at_once = concurrent.futures.ThreadPoolExecutor(2)
+    ahead = Ahead({s[0] for s in steps})
+    unbuilt, started = set(), {}
+
+    def start(step):
+        name, build = step[0], step[3]
+        if build in unbuilt:
+            why = f"{name}: not run: {build} could not be built"
+            return at_once.submit(lambda: (0, 1, [why], f"== {name}\n   {why}"))
+        return at_once.submit(run, step)
+
+    try:
+        for step in steps:
+            name = step[0]
+            ahead.before(name)
+            if name not in started:
+                row = next((row for row in AT_ONCE if name in row), (name,))
+                started |= {s[0]: start(s) for s in steps if s[0] in row}
+            result = started[name].result()
+            if name in BUILDING and result[1]:
+                unbuilt.add(step[3])
+            ahead.after(name)
+            yield step, result
+    finally:
+        ahead.end()
 
 
 def main():
@@ -237,23 +286,10 @@ def main():
         return 0
     LOGS.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
-    ahead = Ahead({s[0] for s in steps})
     results = []
-    try:
-        unbuilt = set()
-        for step in steps:
-            name, build = step[0], step[3]
-            if build in unbuilt:
-                print(f"== {name}\n   {name}: not run: {build} could not be built", flush=True)
-                results.append((0, 1, [f"{name}: not run: {build} could not be built"]))
-                continue
-            ahead.before(name)
-            results.append(run(step))
-            if name in BUILDING and results[-1][1]:
-                unbuilt.add(build)
-            ahead.after(name)
-    finally:
-        ahead.end()
+    for _, result in run_all(steps):
+        print(result[3], flush=True)
+        results.append(result)
     passed, failed = (sum(row[column] for row in results) for column in (0, 1)) if results else (0, 1)
     names = [name for row in results for name in row[2]]
     for name in names[:NAMES_SHOWN]:
