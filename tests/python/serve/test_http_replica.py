@@ -473,7 +473,8 @@ deployments["Blocks"] = (Blocks, (), {}, {})
     before = int(worker.fetch("POST", "/", b"x").body)
     for _ in range(300):
         worker.fetch("POST", "/", b"x")
-    assert int(worker.fetch("POST", "/", b"x").body) - before < 100
+    # a leak is a block for each request at least; Python's own caches take some now and then
+    assert int(worker.fetch("POST", "/", b"x").body) - before < 250
 
 
 def test_drain_waits_for_requests(start):
