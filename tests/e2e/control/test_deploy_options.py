@@ -127,6 +127,7 @@ def test_how_clients_of_http_are_refused(start, file, connect):
     put(server, file(**limits))
     reach(lambda: refused_over_http(server)[0], 503)
     put(server, file(max_ongoing_requests=3))
+    reach(lambda: slots(server), 3)
     client.infer("go", X)
     assert all(c.result() is not None for c in calls)
     assert server.worker() == pid
