@@ -181,6 +181,8 @@ int as_describe_run(struct as_declared *ret_app, const struct as_describe_source
         if (rc == 0)
             as_loop_run(w.loop);
         as_sock_close(&w.signals, NULL);
+    } else {
+        as_buf_str(err, "no file descriptor left to watch the signals");
     }
     as_loop_free(w.loop);
     return rc == 0 ? w.code : start_failed(rc, err);
