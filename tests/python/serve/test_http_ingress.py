@@ -439,6 +439,12 @@ async def failing(scope, receive, send):
     await send({"type": "lifespan.startup.failed", "message": "no database"})
 
 
+async def deaf(scope, receive, send):
+    if scope["type"] == "http":
+        await send(START)
+        await send(body(b"deaf"))
+
+
 class Late:
     def __init__(self):
         self.text = b"built late"
@@ -454,7 +460,7 @@ class Late:
 
 
 deployments = {"Raw": (Raw, (), {}, {}), "NoLifespan": (serve.ingress(lambda: no_lifespan)(), (), {}, {}),
-               "Failing": (serve.ingress(lambda: failing)(), (), {}, {}), "Late": (serve.ingress()(Late), (), {}, {})}
+               "Deaf": (serve.ingress(lambda: deaf)(), (), {}, {}), "Failing": (serve.ingress(lambda: failing)(), (), {}, {}), "Late": (serve.ingress()(Late), (), {}, {})}
 """
 
 
@@ -525,6 +531,11 @@ def test_sending_to_a_client_that_has_gone(raw):
 
 def test_application_that_the_class_builds(start):
     assert start(RAW, "app.py", "Late", kind=HttpWorker).fetch().body == b"built late"
+
+
+def test_application_that_returns_from_its_lifespan_has_none(start):
+    worker = start(RAW, "app.py", "Deaf", kind=HttpWorker)
+    assert worker.fetch().body == b"deaf"
 
 
 @pytest.mark.parametrize("name, said", [("NoLifespan", "lifespan is not for me"), ("Failing", "no database")])

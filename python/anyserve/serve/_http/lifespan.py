@@ -29,7 +29,7 @@ class Lifespan:
         self._outcome: "Optional[asyncio.Future[None]]" = None  # of startup, then of shutdown
 
     async def startup(self) -> None:
-        """RuntimeError: the application has failed, or takes no lifespan; the cause is in the log."""
+        """RuntimeError: the application has raised, or said that it failed; the cause is in the log."""
         loop = asyncio.get_running_loop()
         self._stop, self._outcome = loop.create_future(), loop.create_future()
         self._task = loop.create_task(self._run())
@@ -70,7 +70,7 @@ class Lifespan:
             logger.error("Exception in 'lifespan' protocol\n", exc_info=e)
             self._end(e)
         else:
-            self._end(None if self._is_stopping() else "the application has returned")
+            self._end(None)  # without an answer to the startup: it has nothing to start, and gets no shutdown
 
     def _is_stopping(self) -> bool:
         return self._stop is not None and self._stop.done()
