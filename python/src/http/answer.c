@@ -6,10 +6,11 @@
 
 #include <string.h>
 
-#define FIELDS_MAX 1024 /* what a frame takes */
+#define FIELDS_MAX    1024  /* what a frame takes */
+#define DECLARED_FROM 32768 /* bytes of a whole answer that may not leave in one piece */
 
 static PyObject *key_type, *key_status, *key_headers, *key_body, *key_more;
-static PyObject *start_type, *body_type, *no_bytes;
+static PyObject *start_type, *body_type, *no_bytes, *content_length;
 
 int native_answer_init(void)
 {
@@ -21,8 +22,9 @@ int native_answer_init(void)
     start_type = PyUnicode_InternFromString("http.response.start");
     body_type = PyUnicode_InternFromString("http.response.body");
     no_bytes = PyBytes_FromStringAndSize(NULL, 0);
+    content_length = PyBytes_FromString("content-length");
     return key_type && key_status && key_headers && key_body && key_more && start_type &&
-                   body_type && no_bytes
+                   body_type && no_bytes && content_length
                ? 0
                : -1;
 }
@@ -349,11 +351,25 @@ int native_http_send(Http *h, PyObject *message)
     return native_http_send_body(h, message);
 }
 
+/* As starlette's responses do: it leaves in pieces, and its length would not be known. */
+static int declare_length(Http *h, PyObject *body)
+{
+    PyObject *text = PyBytes_FromFormat("%zd", PyBytes_GET_SIZE(body));
+    int err =
+        text && PyList_Append(h->fields, content_length) == 0 ? PyList_Append(h->fields, text) : -1;
+
+    Py_XDECREF(text);
+    return err;
+}
+
 int native_http_respond(Http *h, unsigned status, PyObject *headers, PyObject *body)
 {
     if (h->status || h->complete) {
         PyErr_SetString(PyExc_RuntimeError, "the answer has begun");
         return -1;
     }
-    return native_http_keep_head(h, status, headers) ? -1 : send_body(h, body, true);
+    if (native_http_keep_head(h, status, headers) ||
+        (PyBytes_Check(body) && PyBytes_GET_SIZE(body) >= DECLARED_FROM && declare_length(h, body)))
+        return -1;
+    return send_body(h, body, true);
 }

@@ -13,6 +13,7 @@ def web():
         s.api.run(http_app.pair, name="pair", route_prefix="/web/pair")
         s.api.run(http_app.narrow, name="narrow", route_prefix="/narrow")
         s.api.run(http_app.deaf, name="deaf", route_prefix="/deaf")
+        s.api.run(http_app.plain, name="plain", route_prefix="/plain")
         s.api.run(http_app.chain, name="chain", route_prefix="/chain")
         yield s
 

@@ -69,7 +69,8 @@ def test_a_deployment_that_takes_no_http(web, version):
 
 def test_the_table_of_routes(web, version):
     got = web.get("/-/routes", version=version)
-    assert got.json() == {"/web": "web", "/web/pair": "pair", "/narrow": "narrow", "/deaf": "deaf", "/chain": "chain"}
+    assert got.json() == {"/web": "web", "/web/pair": "pair", "/narrow": "narrow", "/deaf": "deaf", "/chain": "chain",
+                          "/plain": "plain"}
     got = web.get("/-/healthz", version=version)
     assert (got.status, got.data) == (200, b"success")
 

@@ -286,6 +286,8 @@ class Plain:
         what = request.query_params.get("what", "text")
         if what == "items":
             return self.items()
+        if what == "large":
+            return b"x" * int(request.query_params["n"])
         cycle = {}
         cycle["self"] = cycle
         return {"text": "fine", "object": object(), "lock": threading.Lock(), "inside": [object()], "key": {object(): 1}, "cycle": cycle,
