@@ -31,7 +31,7 @@ from support.protocol import prometheus  # noqa: E402
 
 MIB = 1 << 20
 SLOW = ("--header-timeout", "2s", "--body-timeout", "2s", "--send-timeout", "2s")
-AFTER = 2.5  # seconds: idle memory is given back once a second
+AFTER = 2.5  # seconds: idle memory is given back within two (docs/architecture/memory.md)
 SLOW_CLOSE = 8  # seconds: the timer, two looks, a busy machine
 
 

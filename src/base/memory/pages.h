@@ -25,7 +25,7 @@ void *as_pages_reuse(size_t n, size_t *ret_n);
 void *as_pages_grow(void *p, size_t old_n, size_t n, size_t *ret_n);
 void as_pages_put(void *p, size_t n); /* frees a run; n: its *ret_n */
 /* Returns the runs of the cache that were not used since the last call but one to the system. Call
- * it every few seconds, or when idle. */
+ * it at intervals of half a second to a few seconds, or when idle. */
 void as_pages_trim(void);
 size_t as_pages_cached(void); /* bytes in the cache */
 

@@ -19,7 +19,8 @@
 /* n bytes of any content, aligned to AS_SLAB_ALIGN. NULL: out of memory. */
 void *as_slab_get(size_t n);
 void as_slab_put(void *p); /* NULL is fine */
-/* Frees the empty runs that were not used since the last call. Call it every few seconds. */
+/* Frees the empty runs that were not used since the last call. Call it at intervals of half a
+ * second to a few seconds. */
 void as_slab_trim(void);
 
 #endif

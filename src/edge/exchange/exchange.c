@@ -7,28 +7,51 @@
 #include "edge/exchange/dispatch_query.h"
 #include "edge/exchange/offload.h"
 
-#define POOL_MAX   1024u
+#define POOL_MAX   256u
 #define OVER_LIMIT "the metadata is over --max-header-bytes or --max-headers"
 
 /* --- memory --- */
 
-static struct as_exchange *alloc_exchange(struct as_edge *e)
+static struct as_exchange *new_exchange(struct as_edge *e)
+{
+    struct as_exchange *x = as_slab_get(sizeof(*x));
+
+    if (!x)
+        return NULL;
+    x->pool_generation = e->pool_generation;
+    as_arena_init(&x->arena, x->inline_arena, sizeof(x->inline_arena));
+    as_arena_init(&x->dispatch_arena, NULL, 0);
+    as_list_init(&x->progress.node);
+    return x;
+}
+
+static void push_to_pool(struct as_edge *e, struct as_exchange *x)
+{
+    x->next_free = e->pool;
+    e->pool = x;
+    as_counter_add(&e->stat.pooled, 1);
+}
+
+static struct as_exchange *pop_from_pool(struct as_edge *e)
 {
     struct as_exchange *x = e->pool;
 
-    if (x) {
-        e->pool = x->next_free;
-        as_counter_sub(&e->stat.pooled, 1);
-        e->pool_low = AS_MIN(e->pool_low, e->stat.pooled);
-    } else {
-        x = as_slab_get(sizeof(*x));
-        if (!x)
-            return NULL;
-        as_arena_init(&x->arena, x->inline_arena, sizeof(x->inline_arena));
-        as_arena_init(&x->dispatch_arena, NULL, 0);
-        as_list_init(&x->progress.node);
-    }
-    as_counter_add(&e->stat.exchanges, 1);
+    if (!x)
+        return NULL;
+    e->pool = x->next_free;
+    as_counter_sub(&e->stat.pooled, 1);
+    e->pool_low = AS_MIN(e->pool_low, e->stat.pooled);
+    return x;
+}
+
+static struct as_exchange *alloc_exchange(struct as_edge *e)
+{
+    struct as_exchange *x = pop_from_pool(e);
+
+    if (!x)
+        x = new_exchange(e);
+    if (x)
+        as_counter_add(&e->stat.exchanges, 1);
     return x;
 }
 
@@ -53,37 +76,45 @@ static void free_if_unused(struct as_exchange *x)
     if (x->answer.parts || x->answer.in_dispatch_arena)
         as_arena_reset(&x->dispatch_arena);
     as_counter_sub(&e->stat.exchanges, 1);
-    if (e->stat.pooled >= POOL_MAX) {
+    if (x->pool_generation != e->pool_generation) {
         as_slab_put(x);
-        return;
+    } else if (e->stat.pooled >= POOL_MAX) {
+        e->pool_overflowed = true;
+        as_slab_put(x);
+    } else {
+        push_to_pool(e, x);
     }
-    x->next_free = e->pool;
-    e->pool = x;
-    as_counter_add(&e->stat.pooled, 1);
+}
+
+/* Exchanges that stay when others are freed lie between these, in as many runs of the slab as the
+ * most that there ever were, and keep all of these runs. So the exchanges to keep are allocated
+ * anew, which puts them together, and those in use are freed when they are not used any more. */
+static void replace_pool(struct as_edge *e, uint64_t keep)
+{
+    struct as_exchange *x;
+
+    as_exchange_pool_free(e);
+    e->pool_generation++;
+    while (e->stat.pooled < keep && (x = new_exchange(e)) != NULL)
+        push_to_pool(e, x);
 }
 
 void as_exchange_pool_trim(struct as_edge *e)
 {
     uint64_t n = e->pool_low > AS_EXCHANGE_POOL_MIN ? e->pool_low - AS_EXCHANGE_POOL_MIN : 0;
 
-    while (n--) {
-        struct as_exchange *x = e->pool;
-
-        e->pool = x->next_free;
-        as_counter_sub(&e->stat.pooled, 1);
-        as_slab_put(x);
-    }
+    if (n || e->pool_overflowed)
+        replace_pool(e, e->stat.pooled - n);
+    e->pool_overflowed = false;
     e->pool_low = e->stat.pooled;
 }
 
 void as_exchange_pool_free(struct as_edge *e)
 {
-    while (e->pool) {
-        struct as_exchange *x = e->pool;
+    struct as_exchange *x;
 
-        e->pool = x->next_free;
+    while ((x = pop_from_pool(e)) != NULL)
         as_slab_put(x);
-    }
 }
 
 /* --- the model --- */

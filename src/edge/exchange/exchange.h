@@ -157,6 +157,7 @@ struct as_exchange {
 
     /* Kept: filled in by their modules when they are used. */
     struct as_exchange *next_free;
+    uint32_t pool_generation; /* the edge's when it was allocated */
     struct as_exchange_progress progress;
     struct as_rest_match rest; /* plain HTTP: the route (or NULL) and its variables */
     struct as_oip_infer infer; /* the request to a model, and its call */
@@ -167,7 +168,8 @@ struct as_exchange {
 };
 
 void as_exchange_pool_free(struct as_edge *e);
-/* Frees pooled exchanges that were not needed since the last trim, except AS_EXCHANGE_POOL_MIN. */
+/* Frees pooled exchanges that were not needed since the last trim, except AS_EXCHANGE_POOL_MIN, and
+ * moves the others together when some were freed, so that they keep little memory. */
 void as_exchange_pool_trim(struct as_edge *e);
 void as_exchange_released(struct as_exchange *x);     /* by the fleet; may free it */
 void as_exchange_offload_done(struct as_exchange *x); /* by the helper; may free it */

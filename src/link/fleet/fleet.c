@@ -8,6 +8,8 @@
 #include "link/fleet/upstream.h"
 
 #define TICKS_PER_INTERVAL 2 /* of the ping interval */
+/* What was not used for so long, or up to twice as long, is returned to the system. */
+#define TRIM_INTERVAL (500 * AS_MS)
 
 static struct as_call *call_of(struct as_request *q)
 {
@@ -449,14 +451,19 @@ void as_fleet_set_driver_token(struct as_fleet *f, struct as_str token)
 
 /* --- the tick --- */
 
+static void on_trim(struct as_timer *t)
+{
+    as_slab_trim();
+    as_pages_trim();
+    as_timer_set(t, as_loop_now(t->loop) + TRIM_INTERVAL);
+}
+
 /* One timer for all links, since pings need not be exact. */
 static void on_tick(struct as_timer *t)
 {
     struct as_fleet *f = AS_CONTAINER(t, struct as_fleet, tick);
     as_ns now = as_loop_now(f->loop);
 
-    as_slab_trim();
-    as_pages_trim();
     as_fleet_resume_listener(f);
     as_unknown_peer_tick(&f->unknown_peer, f->log, now);
     as_fleet_cleanup(&f->cleanup);
@@ -497,6 +504,8 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
     as_task_init(&f->calls_done, as_fleet_report_calls_done);
     as_timer_init(&f->tick, loop, on_tick);
     as_timer_set(&f->tick, as_loop_now(loop) + conf->ping_interval / TICKS_PER_INTERVAL);
+    as_timer_init(&f->trim, loop, on_trim);
+    as_timer_set(&f->trim, as_loop_now(loop) + TRIM_INTERVAL);
     *ret_f = f;
     return 0;
 }
@@ -519,6 +528,11 @@ static void free_deploy(struct as_timer *t)
 static void free_fleet(struct as_timer *t)
 {
     free(AS_CONTAINER(t, struct as_fleet, tick));
+}
+
+static void on_trim_closed(struct as_timer *t)
+{
+    as_timer_close(&AS_CONTAINER(t, struct as_fleet, trim)->tick, free_fleet);
 }
 
 void as_fleet_free(struct as_fleet *f)
@@ -546,5 +560,6 @@ void as_fleet_free(struct as_fleet *f)
     as_upstream_simple.fini(f);
     free(f->join_token);
     free(f->driver_token);
-    as_timer_close(&f->tick, free_fleet);
+    as_timer_set(&f->tick, AS_NEVER);
+    as_timer_close(&f->trim, on_trim_closed);
 }

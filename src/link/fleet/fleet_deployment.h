@@ -138,6 +138,7 @@ struct as_fleet {
     uv_poll_t *listener;
     int listen_fd;
     struct as_timer tick;       /* pings */
+    struct as_timer trim;       /* returns memory that is not used */
     struct as_task cleanup;     /* removes deployments and models that are due */
     struct as_list end_reports; /* links whose end is still to be logged and reported */
     struct as_unknown_peer unknown_peer;
