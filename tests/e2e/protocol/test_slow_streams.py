@@ -19,7 +19,8 @@ pytestmark = pytest.mark.core
 
 CANCEL = 8
 LEAST = 2000  # --min-progress
-OPTIONS = ("--send-timeout", "300ms", "--body-timeout", "300ms", "--min-progress", LEAST)
+# A second: who reads a little every 20 ms is itself not scheduled for a third of one on a busy machine.
+OPTIONS = ("--send-timeout", "1s", "--body-timeout", "1s", "--min-progress", LEAST)
 TOLD = ("closed", "GeneratorExit", "CancelledError")
 
 
