@@ -89,7 +89,7 @@ ROOMS = {
     "wire/oip": ["wire", "wire/frame", "wire/http", "wire/json", "wire/protobuf"],
     "wire/protobuf": [],
     "wire/triton": ["wire", "wire/json", "wire/protobuf"],
-    "wire/ws": ["wire/frame", "wire/http"],
+    "wire/ws": ["wire", "wire/frame", "wire/http"],
 }
 # Tables of operations that one room declares and calls, and a room above defines.
 UPWARDS = {
@@ -152,6 +152,8 @@ def system_fault(path, name):
         return f"{layer} may not know libuv"
     if name.startswith("nghttp2/") and path.parent != ROOT / "src/wire/h2":
         return "only wire/h2 knows nghttp2"
+    if name.startswith("wslay/") and path.parent != ROOT / "src/wire/ws":
+        return "only wire/ws knows wslay"
     if (name.endswith(".pb-c.h") or name.startswith("protobuf-c/")) and layer != "wire" and \
             (name, room_of(path)) != ("state.pb-c.h", "ctl/message"):
         return "only wire knows generated protobuf code, and ctl/message that of proto/state.proto"

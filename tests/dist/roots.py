@@ -27,7 +27,7 @@ USER = 1000
 # What the root must not have, or the test would prove nothing.
 BARE = """
 if command -v gcc cc ld; then exit 1; fi
-if dpkg-query -W -f '${Package}\\n' | grep -E -e '-dev$|^lib(nghttp2|uv1|protobuf-c|simdjson|yaml)'; then exit 1; fi
+if dpkg-query -W -f '${Package}\\n' | grep -E -e '-dev$|^lib(nghttp2|uv1|protobuf-c|simdjson|wslay|yaml)'; then exit 1; fi
 """
 INSTALL = "python3 -m venv /srv/venv && /srv/venv/bin/pip install -q --no-index --find-links /srv/wheels anyserve"
 FIRST_USE = (f"HOME=/srv setpriv --reuid={USER} --regid={USER} --clear-groups "

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # What every Linux with glibc and numpy has: numpy's own wheels need them.
 SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2", "libpthread.so.0"}
 NEWEST_GLIBC = 36  # Debian 12
-BUNDLED = ["libuv", "nghttp2", "protobuf-c", "zlib", "sqlite", "libyaml", "simdjson", "xxhash"]
+BUNDLED = ["libuv", "nghttp2", "protobuf-c", "zlib", "sqlite", "libyaml", "simdjson", "xxhash", "wslay"]
 
 
 @pytest.fixture(scope="module")

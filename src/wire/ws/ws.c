@@ -3,20 +3,18 @@
 #include "base/err.h"
 #include "base/memory/slab.h"
 #include "base/utf8.h"
+#include "wire/name_check.h"
 
-#define CONTINUATION    0u
-#define PING            9u
-#define PONG            10u
+#include <wslay/wslay.h>
+
 #define FIN             0x80u
-#define RESERVED        0x70u
-#define MASKED          0x80u
 #define CODE_PROTOCOL   1002u
 #define CODE_NOT_UTF8   1007u
 #define CODE_TOO_BIG    1009u
 #define CODE_INTERNAL   1011u
 #define CODE_TRY_LATER  1013u
 #define CONTROL_PAYLOAD 125u
-#define HEAD_MAX        14u   /* bytes before the payload of a frame of the client */
+#define HEAD_MIN        6u    /* bytes before the payload of a frame with a mask */
 #define FIRST_ROOM      1024u /* for a message of unknown length */
 
 enum ws_state { OPEN, CLOSING, CLOSED };
@@ -28,13 +26,13 @@ struct as_ws {
     struct as_account *account;
     enum ws_state state;
     bool paused;
-    /* the frame that is being read: first its head is collected, then `in_payload` */
-    uint8_t head[HEAD_MAX];
-    uint32_t n_head;
-    bool in_payload, fin;
-    uint32_t frame_opcode;
-    uint64_t left;   /* bytes of the payload that are missing */
-    uint8_t mask[4]; /* rotated: its first byte is for the next byte of the payload */
+    wslay_frame_context_ptr decoder; /* between two frames it holds no byte */
+    const uint8_t *in;               /* what it may read, n_in bytes; during as_ws_recv only */
+    size_t n_in;
+    /* the frame that is being read */
+    bool in_payload;
+    uint32_t n_given; /* bytes that the decoder got of it before in_payload */
+    uint64_t left;    /* in_payload: bytes of the payload that are missing */
     /* the message that is incomplete */
     uint32_t opcode; /* 0: there is none */
     uint32_t n_frames;
@@ -44,19 +42,40 @@ struct as_ws {
     size_t n_control;
 };
 
-static bool is_control(uint32_t opcode)
+/* Gives the decoder bytes of the client, never one beyond the frame: it would keep it, and a pause
+ * leaves what follows a message to the caller. */
+static ssize_t give(uint8_t *to, size_t max, int flags AS_UNUSED, void *user)
 {
-    return opcode & 8;
+    struct as_ws *w = user;
+    size_t k = AS_MIN(max, w->n_in);
+
+    if (w->in_payload) {
+        k = (size_t)AS_MIN((uint64_t)k, w->left);
+    } else { /* how long the head is, and the payload, is not known yet */
+        k = AS_MIN(k, w->n_given < HEAD_MIN ? HEAD_MIN - w->n_given : 1);
+        w->n_given += (uint32_t)k;
+    }
+    if (!k)
+        return -1;
+    memcpy(to, w->in, k);
+    w->in += k;
+    w->n_in -= k;
+    return (ssize_t)k;
 }
 
 int as_ws_new(struct as_ws **ret_w, const struct as_ws_conf *conf, const struct as_ws_ops *ops,
               void *owner, struct as_account *account)
 {
+    static const struct wslay_frame_callbacks callbacks = {.recv_callback = give};
     struct as_ws *w = as_slab_get(sizeof(*w));
 
     if (!w)
         return AS_ENOMEM;
     *w = (struct as_ws){.conf = *conf, .ops = ops, .owner = owner, .account = account};
+    if (wslay_frame_context_init(&w->decoder, &callbacks, w)) {
+        as_slab_put(w);
+        return AS_ENOMEM;
+    }
     *ret_w = w;
     return 0;
 }
@@ -74,6 +93,7 @@ void as_ws_free(struct as_ws *w)
     if (!w)
         return;
     drop_message(w);
+    wslay_frame_context_free(w->decoder);
     as_slab_put(w);
 }
 
@@ -133,7 +153,7 @@ void as_ws_close(struct as_ws *w, uint32_t code, struct as_str reason)
 void as_ws_ping(struct as_ws *w)
 {
     if (w->state == OPEN)
-        send_control(w, PING, NULL, 0);
+        send_control(w, WSLAY_PING, NULL, 0);
 }
 
 /* The client broke a rule or a limit. */
@@ -151,35 +171,13 @@ static void fail(struct as_ws *w, uint32_t code, const char *fault)
 
 /* --- messages --- */
 
-static bool is_utf8(const uint8_t *p, size_t n)
-{
-    size_t i = 0, len;
-
-    while (i < n) {
-        uint64_t word;
-
-        if (n - i >= sizeof(word)) {
-            memcpy(&word, p + i, sizeof(word));
-            if (!(word & 0x8080808080808080u)) {
-                i += sizeof(word);
-                continue;
-            }
-        }
-        len = as_utf8_len(p + i, n - i);
-        if (!len)
-            return false;
-        i += len;
-    }
-    return true;
-}
-
 static void end_message(struct as_ws *w)
 {
     struct as_ws_message m = {.opcode = (enum as_ws_opcode)w->opcode, .n = w->n, .blob = w->blob};
 
     if (m.blob)
         m.p = m.blob->data;
-    if (m.opcode == AS_WS_TEXT && !is_utf8(m.p, m.n)) {
+    if (m.opcode == AS_WS_TEXT && !as_name_check_utf8((struct as_str){(const char *)m.p, m.n})) {
         fail(w, CODE_NOT_UTF8, "a text is not UTF-8");
         return;
     }
@@ -206,43 +204,22 @@ static int reserve(struct as_ws *w, size_t k, size_t whole)
     return as_blob_grow(&w->blob, AS_MAX(need, to));
 }
 
-/* Copies k bytes of the payload without their mask. */
-static void unmask(struct as_ws *w, uint8_t *to, const uint8_t *p, size_t k)
+static void add_to_message(struct as_ws *w, const struct wslay_frame_iocb *f)
 {
-    uint8_t next[4];
-    uint64_t mask, word;
-    size_t i = 0;
-
-    memcpy(&mask, w->mask, 4);
-    memcpy((uint8_t *)&mask + 4, w->mask, 4);
-    for (; i + sizeof(word) <= k; i += sizeof(word)) {
-        memcpy(&word, p + i, sizeof(word));
-        word ^= mask;
-        memcpy(to + i, &word, sizeof(word));
-    }
-    for (; i < k; i++)
-        to[i] = p[i] ^ w->mask[i % 4];
-    for (i = 0; i < 4; i++)
-        next[i] = w->mask[(k + i) % 4];
-    memcpy(w->mask, next, 4);
-}
-
-/* Adds k bytes; w->left is what is missing behind them. */
-static void add_to_message(struct as_ws *w, const uint8_t *p, size_t k)
-{
+    size_t k = f->data_length;
     int err;
 
     if (w->state != OPEN) /* dropped */
         return;
-    err = k ? reserve(w, k, w->fin ? w->n + k + (size_t)w->left : 0) : 0;
+    err = k ? reserve(w, k, f->fin ? w->n + k + (size_t)w->left : 0) : 0;
     if (err) {
         fail(w, CODE_TRY_LATER, "there is no room for the message");
         return;
     }
     if (k)
-        unmask(w, w->blob->data + w->n, p, k);
+        memcpy(w->blob->data + w->n, f->data, k);
     w->n += k;
-    if (!w->left && w->fin)
+    if (!w->left && f->fin)
         end_message(w);
 }
 
@@ -264,7 +241,7 @@ static void end_close(struct as_ws *w)
             fail(w, CODE_PROTOCOL, "a close code that may not be sent");
             return;
         }
-        if (!is_utf8(w->control + 2, reason.n)) {
+        if (!as_name_check_utf8(reason)) {
             fail(w, CODE_NOT_UTF8, "the reason of a close is not UTF-8");
             return;
         }
@@ -278,140 +255,97 @@ static void end_close(struct as_ws *w)
     w->state = CLOSED;
 }
 
-static void add_to_control(struct as_ws *w, const uint8_t *p, size_t k)
+static void add_to_control(struct as_ws *w, const struct wslay_frame_iocb *f)
 {
-    if (k)
-        unmask(w, w->control + w->n_control, p, k);
-    w->n_control += k;
+    if (f->data_length)
+        memcpy(w->control + w->n_control, f->data, f->data_length);
+    w->n_control += f->data_length;
     if (w->left)
         return;
-    if (w->frame_opcode == AS_WS_CLOSE)
+    if (f->opcode == WSLAY_CONNECTION_CLOSE)
         end_close(w);
-    else if (w->frame_opcode == PING && w->state == OPEN)
-        send_control(w, PONG, w->control, w->n_control);
+    else if (f->opcode == WSLAY_PING && w->state == OPEN)
+        send_control(w, WSLAY_PONG, w->control, w->n_control);
     w->n_control = 0;
 }
 
 /* --- frames --- */
 
-/* How many bytes the head has, by its first two. */
-static size_t head_size(const uint8_t head[2])
+/* What is wrong with a frame by its kind; NULL: nothing. */
+static const char *kind_fault(const struct as_ws *w, const struct wslay_frame_iocb *f)
 {
-    uint32_t n = head[1] & 0x7fu;
-
-    return 2 + (n == 127 ? 8u : n == 126 ? 2u : 0u) + (head[1] & MASKED ? 4u : 0u);
-}
-
-/* False: it is not the shortest form, or above 2^63 - 1. */
-static bool read_length(const uint8_t *head, uint64_t *ret_n)
-{
-    uint32_t n = head[1] & 0x7fu, width = n == 127 ? 8 : n == 126 ? 2 : 0;
-
-    *ret_n = width ? 0 : n;
-    for (uint32_t i = 0; i < width; i++)
-        *ret_n = *ret_n << 8 | head[2 + i];
-    return !width || (width == 2 ? *ret_n >= 126 : *ret_n > UINT16_MAX && *ret_n <= INT64_MAX);
-}
-
-/* What is wrong with the first two bytes of a head; NULL: nothing. */
-static const char *kind_fault(const struct as_ws *w, const uint8_t head[2])
-{
-    uint32_t opcode = head[0] & 0x0fu;
-
-    if (!(head[1] & MASKED))
+    if (!f->mask)
         return "a frame without a mask";
-    if (head[0] & RESERVED)
+    if (f->rsv)
         return "a frame with a reserved bit";
-    if (is_control(opcode) && (!(head[0] & FIN) || (head[1] & 0x7fu) > CONTROL_PAYLOAD))
-        return "a control frame that is too long or a fragment";
-    if (opcode > PONG || (opcode > AS_WS_BINARY && !is_control(opcode)))
+    if (f->opcode > WSLAY_PONG ||
+        (f->opcode > WSLAY_BINARY_FRAME && !wslay_is_ctrl_frame(f->opcode)))
         return "a frame with a reserved opcode";
-    if (is_control(opcode) || w->state == CLOSING)
+    if (wslay_is_ctrl_frame(f->opcode) || w->state == CLOSING)
         return NULL; /* behind our close a message is dropped, whatever it is */
-    if (opcode == CONTINUATION && !w->opcode)
+    if (f->opcode == WSLAY_CONTINUATION_FRAME && !w->opcode)
         return "a continuation without a message";
-    if (opcode != CONTINUATION && w->opcode)
+    if (f->opcode != WSLAY_CONTINUATION_FRAME && w->opcode)
         return "a message inside another one";
     return NULL;
 }
 
-static const char *size_fault(const struct as_ws *w)
+static const char *size_fault(const struct as_ws *w, const struct wslay_frame_iocb *f)
 {
-    if (is_control(w->frame_opcode) || w->state == CLOSING)
+    if (wslay_is_ctrl_frame(f->opcode) || w->state == CLOSING)
         return NULL;
     if (w->n_frames >= w->conf.max_fragments)
         return "a message of too many fragments";
-    return w->left > w->conf.max_message - w->n ? "a message that is too big" : NULL;
+    return f->payload_length > w->conf.max_message - w->n ? "a message that is too big" : NULL;
 }
 
-/* The head is complete. */
-static void begin_frame(struct as_ws *w)
+/* False: it has ended the websocket. */
+static bool begin_frame(struct as_ws *w, const struct wslay_frame_iocb *f)
 {
-    const char *fault;
+    const char *kind = kind_fault(w, f), *size = kind ? NULL : size_fault(w, f);
 
-    w->fin = w->head[0] & FIN;
-    w->frame_opcode = w->head[0] & 0x0fu;
-    memcpy(w->mask, w->head + w->n_head - 4, 4);
-    if (!read_length(w->head, &w->left)) {
-        fail(w, CODE_PROTOCOL, "the length of a frame is malformed");
-        return;
+    if (kind || size) {
+        fail(w, kind ? CODE_PROTOCOL : CODE_TOO_BIG, kind ? kind : size);
+        return false;
     }
-    fault = size_fault(w);
-    if (fault) {
-        fail(w, CODE_TOO_BIG, fault);
-        return;
-    }
-    w->in_payload = true;
-    w->n_head = 0;
-    if (w->state == OPEN && !is_control(w->frame_opcode)) {
+    w->n_given = 0;
+    w->left = f->payload_length;
+    if (w->state == OPEN && !wslay_is_ctrl_frame(f->opcode)) {
         w->n_frames++;
-        if (w->frame_opcode != CONTINUATION)
-            w->opcode = w->frame_opcode;
+        if (f->opcode != WSLAY_CONTINUATION_FRAME)
+            w->opcode = f->opcode;
     }
+    return true;
 }
 
-/* Reads bytes of a head; returns how many. */
-static size_t read_head(struct as_ws *w, const uint8_t *p, size_t n)
+/* Bytes of a frame's payload; none, if it has none. */
+static void on_payload(struct as_ws *w, const struct wslay_frame_iocb *f)
 {
-    size_t want = w->n_head < 2 ? 2 : head_size(w->head), k = AS_MIN(want - w->n_head, n);
-    const char *fault;
-
-    memcpy(w->head + w->n_head, p, k);
-    w->n_head += (uint32_t)k;
-    if (w->n_head < want)
-        return k;
-    if (want == 2) { /* with a mask it is longer */
-        fault = kind_fault(w, w->head);
-        if (fault)
-            fail(w, CODE_PROTOCOL, fault);
-    } else {
-        begin_frame(w);
-    }
-    return k;
-}
-
-static size_t read_payload(struct as_ws *w, const uint8_t *p, size_t n)
-{
-    size_t k = (size_t)AS_MIN((uint64_t)n, w->left);
-
-    w->left -= k;
+    if (!w->in_payload && !begin_frame(w, f))
+        return;
+    w->left -= f->data_length;
     w->in_payload = w->left > 0;
-    if (is_control(w->frame_opcode))
-        add_to_control(w, p, k);
+    if (wslay_is_ctrl_frame(f->opcode))
+        add_to_control(w, f);
     else
-        add_to_message(w, p, k);
-    return k;
+        add_to_message(w, f);
 }
 
 size_t as_ws_recv(struct as_ws *w, const uint8_t *p, size_t n)
 {
-    size_t at = 0;
+    struct wslay_frame_iocb f;
+    ssize_t got;
 
-    /* an empty payload is read without a further byte */
-    while ((at < n || (w->in_payload && !w->left)) &&
-           (w->state == CLOSING || (w->state == OPEN && !w->paused)))
-        at += w->in_payload ? read_payload(w, p + at, n - at) : read_head(w, p + at, n - at);
-    return w->state == CLOSED ? n : at;
+    w->in = p;
+    w->n_in = n;
+    while (w->n_in && (w->state == CLOSING || (w->state == OPEN && !w->paused))) {
+        got = wslay_frame_recv(w->decoder, &f);
+        if (got >= 0)
+            on_payload(w, &f);
+        else if (got != WSLAY_ERR_WANT_READ) /* a long or cut control frame; the form of a length */
+            fail(w, CODE_PROTOCOL, "the head of a frame is malformed");
+    }
+    return w->state == CLOSED ? n : n - w->n_in;
 }
 
 void as_ws_pause(struct as_ws *w, bool paused)

@@ -4,11 +4,13 @@
  *   OPEN ──as_ws_close, or a fault──► CLOSING ──the client's close──► CLOSED
  *     └────────────the client's close, which is answered────────────────┘
  *
- * Fragments are put together; a ping is answered; masks, reserved bits, opcodes, lengths, UTF-8 and
- * close codes are checked, and what is wrong ends the websocket with 1002, 1007 or 1009. A message
- * is collected in a blob (a small one: in a slab), which is charged to the account; one for which
- * there is no room ends it with 1013. What the server sends is never masked and never fragmented.
- * The bytes are untrusted. Thread: that of the connection. No callback may free the websocket.
+ * wslay decodes frames. Fragments are put together; a ping is answered; masks, reserved bits,
+ * opcodes, lengths, UTF-8 and close codes are checked, and what is wrong ends the websocket with
+ * 1002, 1007 or 1009. A head that is wrong may be found with the first byte of its payload only. A
+ * message is collected in a blob (a small one: in a slab), which is charged to the account; one for
+ * which there is no room ends it with 1013. What the server sends is never masked and never
+ * fragmented. The bytes are untrusted. Thread: that of the connection. No callback may free the
+ * websocket.
  */
 #ifndef AS_WIRE_WS_H
 #define AS_WIRE_WS_H
