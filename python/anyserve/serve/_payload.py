@@ -149,16 +149,16 @@ def _value_of_part(part: Any) -> Any:
 
 
 def _by_cloudpickle(value: Any, take: Callable[[pickle.PickleBuffer], Any], parts: bool) -> bytes:
-    import cloudpickle  # type: ignore[import-untyped]
+    from . import _pickler
 
     if not parts:
-        return cloudpickle.dumps(value, protocol=5, buffer_callback=take)  # type: ignore[no-any-return]
+        return _pickler.dumps(value, take)
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    class Pickler(_pickler.Pickler):
         persistent_id = _PartPickler.persistent_id
 
     out = io.BytesIO()
-    Pickler(out, protocol=5, buffer_callback=take).dump(value)
+    Pickler(out, take).dump(value)
     return out.getvalue()
 
 
@@ -399,9 +399,9 @@ def _dump_in_band(value: Any) -> bytes:
     data, buffers = _dump(value)
     if not buffers:
         return data
-    import cloudpickle
+    from . import _pickler
 
-    return cloudpickle.dumps(value, protocol=5)  # type: ignore[no-any-return]
+    return _pickler.dumps(value)
 
 
 def _type_name(kind: type) -> str:

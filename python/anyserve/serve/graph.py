@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import pickle
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from .deployment import Application, Deployment
@@ -66,13 +67,13 @@ class _Scan:
 
     def replace_within(self, value: Any) -> Any:
         """Another object: a copy by pickle, if there are applications in it."""
-        import cloudpickle  # type: ignore[import-untyped]
+        from . import _pickler
 
         found: List[Any] = []
         buffers: List[Any] = []
         seen: Dict[int, int] = {}
 
-        class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        class Pickler(_pickler.Pickler):
             def persistent_id(_, obj: Any) -> Optional[int]:  # noqa: N805
                 if not isinstance(obj, Application):
                     return None
@@ -83,7 +84,7 @@ class _Scan:
 
         out = io.BytesIO()
         try:
-            Pickler(out, protocol=5, buffer_callback=buffers.append).dump(value)
+            Pickler(out, buffers.append).dump(value)
         except Exception:
             if not found:
                 return value  # it says so itself where it is sent
@@ -91,7 +92,7 @@ class _Scan:
         if not found:
             return value
 
-        class Unpickler(cloudpickle.pickle.Unpickler):  # type: ignore[misc]
+        class Unpickler(pickle.Unpickler):
             def persistent_load(_, index: Any) -> Any:  # noqa: N805
                 return found[index]
 

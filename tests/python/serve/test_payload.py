@@ -240,6 +240,17 @@ def test_what_pickle_cannot():
     assert sent("m", lambda: base, Answered(payload.encode_answer(1)))[1][1] == 1
 
 
+def test_code_keeps_its_file():
+    """Tracebacks show its lines."""
+    def outer():
+        return lambda: 1 / 0
+
+    arrived = [received(outer), sent("m", outer, Answered(payload.encode_answer(1)))[1][0]]
+    assert arrived[0] is not outer
+    for function in (*arrived, *(f() for f in arrived)):
+        assert function.__code__.co_filename == __file__
+
+
 def test_what_cannot_be_sent_is_named():
     with pytest.raises(TypeError, match="thread.lock"):
         payload.encode_answer([__import__("threading").Lock()])

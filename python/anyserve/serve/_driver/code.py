@@ -19,6 +19,7 @@ import cloudpickle  # type: ignore[import-untyped]
 
 from ... import __version__
 from ...code.pickled import FORMAT, python_version
+from .._pickler import Pickler
 from ..graph import BuiltDeployment, keys_of
 
 __all__ = ["Code", "pack"]
@@ -60,12 +61,12 @@ def _is_importable(name: str) -> bool:
     return False
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+class _Pickler(Pickler):
     """Pickles by value, too, what belongs to a module that another process cannot import: one that was made by exec, or
     whose folder is on no search path."""
 
     def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, protocol=5)
+        super().__init__(file)
         self._seen: Set[str] = set()
         self._registered: List[types.ModuleType] = []
 
