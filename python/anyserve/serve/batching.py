@@ -154,8 +154,8 @@ class _Queue(Queue):
             return super().next_batch()
         items: List[Any] = []
         for call in self.calls:
-            items.append(next(iter(call.arguments.values())))
             try:
+                items.append(_item_of(call))
                 now = size_of(items)
             except Exception as e:
                 self._refuse(call, e)
@@ -186,11 +186,11 @@ class _Queue(Queue):
         current_request.set(None)
         self._watch(calls)
         metrics, began = self._owner.metrics, time.perf_counter()
-        self._count(calls)
-        lists = {name: [c.arguments[name] for c in calls] for name in calls[0].arguments}
-        args = [v for k, v in lists.items() if isinstance(k, int)]
-        kwargs = {k: v for k, v in lists.items() if not isinstance(k, int)}
         try:
+            self._count(calls)
+            lists = {name: [c.arguments[name] for c in calls] for name in calls[0].arguments}
+            args = [v for k, v in lists.items() if isinstance(k, int)]
+            kwargs = {k: v for k, v in lists.items() if not isinstance(k, int)}
             if self._owner.streams:
                 await self._run_generator(calls, self.run(*args, **kwargs))
             else:
@@ -228,7 +228,7 @@ class _Queue(Queue):
         metrics, options = self._owner.metrics, self.options
         size = len(calls)
         if options.size_of is not None:
-            size = options.size_of([next(iter(c.arguments.values())) for c in calls])
+            size = options.size_of([_item_of(c) for c in calls])
         metrics.wait_ms.observe((self.loop.time() - calls[0].since) * 1e3)
         metrics.size.observe(size)
         metrics.percent.observe(size / options.size * 100)
@@ -246,6 +246,13 @@ class _Queue(Queue):
         finally:
             calls = []
             await generator.aclose()
+
+
+def _item_of(call: _Call) -> Any:
+    """What batch_size_fn gets of a call: its first argument. TypeError: it has none."""
+    for value in call.arguments.values():
+        return value
+    raise TypeError("batch_size_fn needs an argument, and the call has none")
 
 
 def _set_results(calls: List[_Call], results: Any) -> None:

@@ -278,6 +278,50 @@ def test_cancelled_calls_are_left_out_and_a_batch_without_callers_is_cancelled()
     run(main())
 
 
+def test_a_size_function_that_fails_later_fails_the_batch():
+    """It is called when a batch is collected, and again when that starts."""
+
+    class Sized:
+        calls = 0
+
+        def size_of(items):
+            Sized.calls += 1
+            if Sized.calls == 2:
+                raise ValueError("not again")
+            return 2
+
+        @batch(max_batch_size=2, batch_wait_timeout_s=LONG, batch_size_fn=size_of)
+        async def f(self, items):
+            return items
+
+        @batch(max_batch_size=2, batch_wait_timeout_s=LONG, batch_size_fn=len)
+        async def nothing(self):
+            return []
+
+    async def main():
+        assert outcomes(await gather(Sized().f(1))) == ["ValueError('not again')"]
+        assert outcomes(await gather(Sized().nothing())) == ["TypeError('batch_size_fn needs an argument, and the call has none')"]
+
+    run(main())
+
+
+def test_calls_with_other_arguments_fail():
+    class Variadic:
+        @batch(max_batch_size=2, batch_wait_timeout_s=LONG)
+        async def f(self, *lists):
+            return lists[0]
+
+    async def main():
+        v = Variadic()
+        assert outcomes(await gather(v.f(1, 2), v.f(1))) == ["KeyError(1)", "KeyError(1)"]
+
+    run(main())
+
+
+def outcomes(results):
+    return [repr(r) for r in results]
+
+
 # --- generators ---
 
 
