@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import json
 import math
+import os
 import re
 import threading
 import warnings
@@ -59,19 +60,23 @@ class Registry:
     """All metrics of this process."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self._make_lock()
         self.families: Dict[str, _Family] = {}
         self.collectors: List[Callable[[], None]] = []  # called before each export; they set gauges
         self.dirty = False  # something was recorded since the last export
         self.on_dirty: Optional[Callable[[], None]] = None  # called once for each export, in any thread
         self._was_cut = False
 
+    def _make_lock(self) -> None:
+        # a finalizer, which may run wherever memory is allocated, may record, too
+        self.lock = threading.RLock()
+
     def series(self, family: _Family, key: Tuple[Any, Labels]) -> Optional[Series]:
         """What has these labels; None: there are too many already."""
         with self.lock:
             found = family.series.get(key)
             if found is None and len(family.series) < MAX_SERIES:
-                found = family.series[key] = Series(len(family.boundaries) + 1)
+                found = family.series.setdefault(key, Series(len(family.boundaries) + 1))
         if found is None and not family.is_full:
             family.is_full = True
             log_event("warn", "metric_has_too_many_series", metric=family.name, limit=MAX_SERIES)
@@ -81,7 +86,7 @@ class Registry:
         with self.lock:
             found = self.families.get(name)
             if found is None:
-                found = self.families[name] = _Family(name, kind, description, boundaries)
+                found = self.families.setdefault(name, _Family(name, kind, description, boundaries))
         if found.kind != kind:
             raise ValueError("metric %r is a %s already" % (name, found.kind))
         if found.boundaries != tuple(boundaries):
@@ -91,8 +96,8 @@ class Registry:
     def drop(self, core: Any) -> None:
         """Forgets what a replica recorded that shares the process with others."""
         with self.lock:
-            for family in self.families.values():
-                for key in [k for k in family.series if k[0] is core]:
+            for family in list(self.families.values()):
+                for key in [k for k in list(family.series) if k[0] is core]:
                     del family.series[key]
 
     def changed(self) -> None:
@@ -108,7 +113,7 @@ class Registry:
             collect()
         self.dirty = False
         with self.lock:
-            parts = [_lines(f) for f in self.families.values() if f.series]
+            parts = [_lines(f) for f in list(self.families.values()) if f.series]
         out, size, cut = [], 0, []
         for family, lines in parts:
             size += len(lines.encode())
@@ -124,6 +129,7 @@ class Registry:
 
 
 registry = Registry()
+os.register_at_fork(after_in_child=registry._make_lock)  # another thread may have held it
 
 
 def _number(value: Number) -> str:
@@ -152,7 +158,7 @@ def _labels(core: Any, labels: Labels) -> str:
 def _lines(family: _Family) -> Tuple[str, str]:
     """The name, and the lines of the family. The registry's lock is held."""
     out = ["F %s %s %s" % (family.name, family.kind, json.dumps(family.description))]
-    for (core, labels), series in family.series.items():
+    for (core, labels), series in list(family.series.items()):
         text = _labels(core, labels)
         if family.kind != "histogram":
             out.append("S %s {%s} %s" % (family.name, text, _number(series.value)))

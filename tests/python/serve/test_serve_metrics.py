@@ -3,7 +3,9 @@
 import asyncio
 import json
 import math
+import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -145,6 +147,50 @@ def test_threads_lose_nothing():
     for t in threads:
         t.join()
     assert samples()["c_total {}"] == "20000" and samples()["h_count {}"] == "20000"
+
+
+class Recording(str):
+    """A label whose text is escaped while values are exported."""
+
+    def replace(self, *args):
+        Counter("ended").inc()
+        return str.replace(self, *args)
+
+
+def test_a_finalizer_may_record_while_values_are_exported():
+    """The collector runs finalizers wherever memory is allocated, also while the registry's lock is held."""
+    Counter("labelled", tag_keys=("k",)).inc(1, {"k": Recording("v")})
+    texts = []
+    thread = threading.Thread(target=lambda: texts.append(registry.text()), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert texts and "labelled_total" in texts[0]
+    assert "S ended_total {} " in registry.text()
+
+
+def test_the_child_of_a_fork_records():
+    """Another thread may have the registry's lock when the process forks."""
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        with registry.lock:
+            held.set()
+            release.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(30)
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(10)
+        try:
+            Counter("in_child").inc()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    release.set()
+    thread.join()
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_info():
