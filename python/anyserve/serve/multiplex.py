@@ -49,6 +49,7 @@ class _Load:
     def __init__(self, task: "asyncio.Task[Any]") -> None:
         self.task = task
         self.waiting = 0
+        self.dropped = False  # it was cancelled since nobody waited any more
 
 
 class Multiplexer:
@@ -88,8 +89,9 @@ class Multiplexer:
             finally:
                 load.waiting -= 1
                 if not load.waiting and not load.task.done():  # all who wanted the model were cancelled
+                    load.dropped = True
                     load.task.cancel()
-            if not load.task.cancelled():
+            if not load.dropped or not load.task.cancelled():
                 try:
                     return load.task.result()
                 finally:

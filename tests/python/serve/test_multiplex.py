@@ -360,3 +360,26 @@ async def test_metrics():
 
 def test_outside_a_call_there_is_no_id():
     assert get_multiplexed_model_id() == "" and context.current_core() is None
+
+
+@on_loop
+async def test_a_loader_that_is_cancelled_by_itself_is_not_repeated():
+    class Cancelled:
+        loads = 0
+
+        @multiplexed
+        async def load(self, model_id):
+            self.loads += 1
+            future = asyncio.get_running_loop().create_future()
+            future.cancel()
+            await future
+
+        async def get(self):
+            try:
+                await self.load("a")
+            except asyncio.CancelledError:
+                return self.loads
+
+    core = await replica_of(Cancelled)
+    assert await call(core, "get") == 1
+    await core.stop()
