@@ -14,7 +14,8 @@ import os
 import threading
 import time
 import uuid
-from typing import Any, AsyncIterator, Callable, Dict, Generator, Iterator, List, Optional, Sequence, Tuple, Union
+from collections import deque
+from typing import Any, AsyncIterator, Callable, Deque, Dict, Generator, Iterator, List, Optional, Sequence, Tuple, Union
 
 from .. import _payload
 from .._transport import CallMeta, FailedReply, Held, Reply, current_request, current_transport
@@ -335,16 +336,48 @@ def get(object_refs: Any, *, timeout: Optional[float] = None, _use_object_store:
                              "ObjectRefs. " % type(ref))  # fmt: skip
     if object_refs and not all(r.reply.done() for r in object_refs):
         _check_loop()
-    until = None if timeout is None else time.monotonic() + timeout
-    return [_get_one(ref, until) for ref in object_refs]
+    return _get_all(object_refs, None if timeout is None else time.monotonic() + timeout)
 
 
 _news = threading.Condition()  # a call has ended that somebody waits for, or has waited for
+_listening: List[Deque[Any]] = []  # each gets the replies that end
 
 
-def _tell(_: Any) -> None:
+def _tell(reply: Any) -> None:
     with _news:
+        for ended in _listening:
+            ended.append(reply)
         _news.notify_all()
+
+
+def _get_all(refs: Sequence[Any], until: Optional[float]) -> List[Any]:
+    ended: Deque[Any] = deque()
+    values: Dict[int, Any] = {}  # by place
+    places: Dict[int, List[int]] = {}  # by id of the reply
+    with _news:
+        _listening.append(ended)
+    try:
+        for i, ref in enumerate(refs):
+            places.setdefault(id(ref.reply), []).append(i)
+            if not ref.reply.done():
+                _watch(ref)
+            if ref.reply.done():
+                values[i] = _get_one(ref, until)
+        while len(values) < len(refs):
+            with _news:
+                while not ended:
+                    left = None if until is None else until - time.monotonic()
+                    if left is not None and left <= 0:
+                        raise _timeout_error()
+                    _news.wait(left)
+                reply = ended.popleft()
+            for i in places.get(id(reply), ()):
+                if i not in values:
+                    values[i] = _get_one(refs[i], until)
+    finally:
+        with _news:
+            _listening[:] = [other for other in _listening if other is not ended]
+    return [values[i] for i in range(len(refs))]
 
 
 def _watch(ref: Any) -> None:
