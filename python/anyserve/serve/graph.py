@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import pickle
+import types
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from .deployment import Application, Deployment
@@ -16,7 +17,8 @@ logger = logging.getLogger("anyserve.serve")
 
 MAX_DEPTH = 100  # of applications that are bound into one another
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, memoryview, type, DeploymentHandle)
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, memoryview, type, types.FunctionType,
+          types.BuiltinFunctionType, DeploymentHandle)  # fmt: skip
 
 
 class BuiltDeployment(NamedTuple):
@@ -41,7 +43,7 @@ class _Scan:
         """The value with applications replaced; itself, if there are none in it."""
         if isinstance(value, Application):
             return self.visit(value)
-        if isinstance(value, _PLAIN) or callable(value):
+        if isinstance(value, _PLAIN):
             return value
         if id(value) in self.done:
             return self.done[id(value)]

@@ -1,6 +1,7 @@
 """Bound graphs become lists of deployments: which, in what order, under which names, with handles where applications were."""
 
 import dataclasses
+import functools
 import logging
 import sys
 from collections import namedtuple
@@ -65,6 +66,22 @@ def test_in_containers_and_objects(make, expected):
     leaf, root = build(Root.bind(make(Leaf.bind()), k=make(Leaf.bind())), "app")[0::2]
     assert root.init_args == (expected(handle("Leaf")),)
     assert root.init_kwargs == {"k": expected(handle("Leaf_1"))}
+
+
+class Caller:
+    def __init__(self, model):
+        self.model = model
+
+    def __call__(self):
+        return self.model
+
+
+def test_in_objects_that_can_be_called():
+    app = Root.bind(functools.partial(max, Leaf.bind()), Caller(Leaf.bind()).__call__, f=Caller(Leaf.bind()))
+    root = build(app, "app")[3]
+    part, method = root.init_args
+    assert (part.func, part.args) == (max, (handle("Leaf"),)) and method() == handle("Leaf_1")
+    assert root.init_kwargs["f"]() == handle("Leaf_2")
 
 
 def test_one_node_bound_twice_is_one_deployment():
