@@ -55,7 +55,10 @@ class gRPCInputStream(AsyncIterator[T]):
 def _decoded(key: str, value: str) -> Any:
     if not key.endswith("-bin"):
         return value
-    return base64.b64decode(value + "=" * (-len(value) % 4))
+    try:
+        return base64.b64decode(value + "=" * (-len(value) % 4))
+    except ValueError:  # the client has sent no base64
+        return value.encode()
 
 
 class RayServegRPCContext:
@@ -104,7 +107,7 @@ class RayServegRPCContext:
         return self._by_key.get("tracestate")
 
     def invocation_metadata(self) -> List[Tuple[str, Any]]:
-        """What the client has sent; values of "-bin" keys are bytes."""
+        """What the client has sent; values of "-bin" keys are bytes: decoded, or as they came where they are no base64."""
         return self._metadata
 
     def peer(self) -> str:

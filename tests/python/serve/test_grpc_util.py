@@ -22,6 +22,11 @@ def test_a_context_is_read():
     assert context().invocation_metadata() == [] and context().request_id() is None
 
 
+@pytest.mark.parametrize("value", ["A", "é", "=A="])
+def test_what_is_no_base64_arrives_as_it_came(value):
+    assert context("x-bin", value).invocation_metadata() == [("x-bin", value.encode())]
+
+
 def test_trailing_metadata_keeps_the_request_id():
     c = context()
     c.set_trailing_metadata([("a", "1")])
