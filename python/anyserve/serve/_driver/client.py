@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 __all__ = ["ControlClient", "ControlError", "NoServer"]
 
+_LOST = "the server ended the connection: %s"
 ANSWER_TIMEOUT = 600.0  # seconds: a deploy is answered when the code has been loaded once
 
 
@@ -86,7 +87,7 @@ class ControlClient:
                 status, fields = _read_head(f)
                 answer = f.read(int(fields["content-length"])) if "content-length" in fields else f.read()
             except ConnectionResetError as e:
-                raise NoServer("the server ended the connection: %s" % e) from None
+                raise NoServer(_LOST % e) from None
         if status != 200:
             raise _error_of(status, answer)
         return json.loads(answer) if fields.get("content-type", "").startswith("application/json") else answer.decode()
@@ -112,10 +113,13 @@ class ControlClient:
         """Each state there is, then {"kind": "synced"}, then each change. NoServer at the end. timeout: between two lines,
         of which the server sends some even when nothing happens."""
         with self._send("GET", "/api/serve/events", None, ANSWER_TIMEOUT if timeout is None else timeout) as f:
-            status, _ = _read_head(f)
-            if status != 200:
-                raise _error_of(status, f.read())
-            for line in f:
-                if line.startswith(b"data:"):
-                    yield json.loads(line[5:])
+            try:
+                status, _ = _read_head(f)
+                if status != 200:
+                    raise _error_of(status, f.read())
+                for line in f:
+                    if line.startswith(b"data:"):
+                        yield json.loads(line[5:])
+            except ConnectionResetError as e:
+                raise NoServer(_LOST % e) from None
         raise NoServer("the server ended the stream of events")
