@@ -22,7 +22,7 @@ from .exceptions import RayError, RayTaskError, made_error
 
 __all__ = ["BYTES", "Body", "EXCEPTION", "PICKLE", "decode_answer", "decode_call", "decode_exception", "encode_answer",
            "encode_call", "encode_exception", "encode_plain_answer",
-           "encode_plain_exception", "pack", "parse", "traceback_of"]  # fmt: skip
+           "encode_plain_exception", "pack", "parse", "text_of", "traceback_of"]  # fmt: skip
 
 PICKLE, BYTES = 1, 2  # codecs
 EXCEPTION = 1  # a flag of answers
@@ -416,6 +416,14 @@ def traceback_of(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(type(error), error, tb)).rstrip("\n")
     except Exception:  # its __str__ fails
+        return text_of(error)
+
+
+def text_of(error: BaseException) -> str:
+    """Its class and its text. Never fails."""
+    try:
+        return "%s: %s" % (type(error).__name__, error)
+    except Exception:
         return "%s: <no text: its __str__ raises>" % _type_name(type(error))
 
 

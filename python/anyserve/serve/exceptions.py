@@ -172,7 +172,7 @@ def _class_for(cause: Type[BaseException]) -> Optional[type]:
     }
     try:
         return type(name, (RayTaskError, cause), members)
-    except TypeError:  # the class is final, or its layout does not allow it
+    except Exception:  # the class is final, its layout does not allow it, or its __init_subclass__ or metaclass refuses
         return None
 
 

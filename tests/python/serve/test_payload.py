@@ -417,6 +417,16 @@ def test_made_exceptions_are_pickled_and_copied():
     assert isinstance(e, Custom) and isinstance(e, RayTaskError) and e.code == 3 and "Traceback" in str(e)
 
 
+class Picky(Exception):
+    def __init_subclass__(cls):
+        raise ValueError("no subclasses")
+
+
+def test_an_exception_whose_class_refuses_subclasses():
+    e = raised(Picky("why"))
+    assert type(e) is RayTaskError and type(e.cause) is Picky and str(e).endswith("Picky: why")
+
+
 def test_an_exception_as_a_value_is_not_raised():
     value = received(ValueError("value"))
     assert type(value) is ValueError

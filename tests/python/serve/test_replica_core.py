@@ -132,6 +132,24 @@ async def test_what_a_cancelled_call_raises_is_no_error_of_its_code(kind, is_can
     core.metrics = None
 
 
+class Silent(Exception):
+    def __str__(self):
+        raise KeyError("no text")
+
+
+@run
+async def test_an_exception_without_a_text_stays_what_it_is(capfd):
+    class Raises:
+        async def __call__(self):
+            raise Silent
+
+    core = await started(Raises)
+    core._shared = False  # it logs, as in a process of its own
+    with pytest.raises(Silent):
+        await call(core, "__call__")
+    assert "Silent: <no text: its __str__ raises>" in capfd.readouterr().err
+
+
 # --- construction ---
 
 
@@ -166,8 +184,8 @@ async def test_init_may_be_async_and_new_may_take_arguments():
         def __call__(self):
             return self.new, self.x
 
-    core = await started(Late, 3)
-    assert await call(core, "__call__") == (3, 3)
+    for core in await started(Late, 3), await started(Late, x=3):
+        assert await call(core, "__call__") == (3, 3)
 
 
 @run
@@ -277,6 +295,21 @@ async def test_each_kind_of_method():
     for method in "generator", "async_generator", "makes_generator", "sync_makes_generator":
         assert await items(core, method, 40) == list(range(40))
     assert core.ongoing == 0
+
+
+@run
+async def test_properties_are_not_named_as_methods():
+    class Lazy:
+        @property
+        def broken(self):
+            raise ValueError("not yet")
+
+        def ask(self):
+            pass
+
+    core = await started(Lazy)
+    with pytest.raises(RayServeException, match=r"Available methods: \['ask'\]"):
+        await call(core, "nope")
 
 
 @run
@@ -870,3 +903,19 @@ async def test_failed_calls_leave_nothing_to_the_collector():
         finally:
             gc.enable()
     await core.stop()
+
+
+@run
+async def test_a_class_that_refuses_subclasses_ends_well(capfd):
+    class Final:
+        ended = 0
+
+        def __init_subclass__(cls):
+            raise ValueError("no subclasses")
+
+        def __del__(self):
+            Final.ended += 1
+
+    core = await started(Final)
+    await core.stop()
+    assert Final.ended == 1 and "shutdown_failed" not in capfd.readouterr().err

@@ -13,7 +13,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, AsyncGenerator, Optional, Tuple
 
 from ...errors import STATUS_NAMES
-from .._payload import traceback_of
+from .._payload import text_of, traceback_of
 from .._transport import current_request
 from . import responses
 from .scope import HttpContext, HttpRequest, meta_of
@@ -142,7 +142,7 @@ class HttpCalls:
     async def _answer_error(self, http: HttpRequest, error: BaseException) -> None:
         if http.ended:
             return
-        text = "%s: %s" % (type(error).__name__, error)
+        text = text_of(error)
         if http.started:
             http.fail(INTERNAL, text)
             return

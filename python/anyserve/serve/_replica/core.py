@@ -37,7 +37,7 @@ from .call_metrics import CallMetrics
 from .finalizer import call_del
 from .reports import Reporter, Send
 from .sync_calls import NotGenerator, SyncCalls
-from .._payload import traceback_of
+from .._payload import text_of, traceback_of
 from .._transport import current_request
 from ..exceptions import RayServeException, TaskCancelledError
 from ..metrics import registry
@@ -79,6 +79,13 @@ def _kind_of(method: Callable[..., Any]) -> str:
     if inspect.isasyncgenfunction(method):
         return ASYNC_GEN
     return GEN if inspect.isgeneratorfunction(method) else SYNC
+
+
+def _is_method(obj: Any, name: str) -> bool:
+    try:
+        return callable(getattr(obj, name, None))
+    except Exception:  # of a property
+        return False
 
 
 class ReplicaCore:
@@ -150,7 +157,7 @@ class ReplicaCore:
         self.stage = "constructing %s" % name
         if inspect.isclass(self._def):
             # apart, since __init__ may be async
-            self.servable = self._def.__new__(self._def, *self._new_args())
+            self.servable = self._make()
             made = self.servable.__init__(*self._args, **self._kwargs)
             if inspect.isawaitable(made):
                 await made
@@ -181,9 +188,12 @@ class ReplicaCore:
 
         current_default_thread_limiter().total_tokens = self._limit
 
-    def _new_args(self) -> Tuple[Any, ...]:
+    def _make(self) -> Any:
         """Ray calls __new__ without arguments; classes that define it get those of __init__, as Python does."""
-        return self._args if self._def.__new__ is not object.__new__ and self._args else ()
+        kind: Any = self._def
+        if kind.__new__ is object.__new__:
+            return kind.__new__(kind)
+        return kind.__new__(kind, *self._args, **self._kwargs)
 
     def _change_context(self, new: replica.ReplicaContext) -> None:
         self.context = new
@@ -228,7 +238,7 @@ class ReplicaCore:
 
     def methods(self) -> List[str]:
         """The methods that callers can name, without those like __call__."""
-        return [n for n in dir(self.servable) if not n.startswith("__") and callable(getattr(self.servable, n, None))]
+        return [n for n in dir(self.servable) if not n.startswith("__") and _is_method(self.servable, n)]
 
     def _enter(self, meta: "CallMeta", context: Optional["_context._RequestContext"] = None) -> None:
         if self._shared:
@@ -249,7 +259,7 @@ class ReplicaCore:
             self.on_ended(meta, seconds, error)
         if error is not None and isinstance(error, Exception) and not self._shared and self._is_served:
             log_event("warn", "handler_raised", traceback_of(error) + "\n", deployment=self.context.deployment, method=meta.method,
-                      request=meta.request_id, **({"route": route} if route else {}), error="%s: %s" % (type(error).__name__, error))  # fmt: skip
+                      request=meta.request_id, **({"route": route} if route else {}), error=text_of(error))  # fmt: skip
 
     async def call(self, meta: "CallMeta", args: Tuple[Any, ...] = (), kwargs: Mapping[str, Any] = {}, *,
                    beyond: bool = False) -> Any:  # fmt: skip

@@ -14,7 +14,7 @@ def without_del(obj: Any) -> None:
         obj.__class__ = type(kind.__name__, (kind,), {
             "__slots__": (), "__del__": lambda self: None,
             "__module__": kind.__module__, "__qualname__": kind.__qualname__})  # fmt: skip
-    except TypeError:  # implemented in C, or final
+    except Exception:  # implemented in C, final, or refused by its __init_subclass__ or metaclass
         pass
 
 
