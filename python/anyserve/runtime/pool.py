@@ -38,14 +38,14 @@ class Pool:
         return self._size
 
     def add(self) -> None:
-        """Starts another thread."""
+        """Starts another thread. RuntimeError: the system refuses."""
         # replica.within, a context variable, may say which replica this is
         target = functools.partial(contextvars.copy_context().run, self._work)
         thread = threading.Thread(target=target, name="%s-%d" % (self._name, self._started), daemon=True)
+        thread.start()
         self._started += 1
         self._size += 1
         self._threads.add(thread)
-        thread.start()
 
     def drop(self) -> None:
         """Ends one thread, when the calls that were submitted before have started."""

@@ -417,6 +417,29 @@ async def test_sync_methods_run_at_once_up_to_the_limit_and_beyond_it_only_when_
 
 
 @run
+async def test_without_further_threads_sync_methods_use_those_that_there_are(monkeypatch):
+    class Sync:
+        def __call__(self):
+            return threading.current_thread().name
+
+    core = await started(Sync, limit=2)
+    start = threading.Thread.start
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        await call(core, "__call__")
+    monkeypatch.setattr(threading.Thread, "start", start)
+    name = await call(core, "__call__")
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert await asyncio.gather(*[call(core, "__call__") for _ in range(6)]) == [name] * 6
+    assert core.ongoing == core._sync.running == 0
+    await core.stop()
+
+
+@run
 async def test_a_sync_method_has_the_context_variables_of_its_call():
     import contextvars
 

@@ -133,13 +133,18 @@ class SyncCalls:
                 pass
 
     def _start(self, job: _Job) -> None:
+        """RuntimeError: there is no thread for it, and the system refuses another one."""
+        if self.running >= len(self._pool):
+            try:
+                self._pool.add()
+            except RuntimeError:
+                if job.beyond or not len(self._pool):
+                    raise  # else it waits for one of those that there are
         job.started = True
         if job.beyond:
             self._beyond += 1
         else:
             self._running += 1
-        if self.running > len(self._pool):
-            self._pool.add()
         self._pool.submit(functools.partial(self._work, job))
 
     def _work(self, job: _Job) -> None:
@@ -177,8 +182,12 @@ class SyncCalls:
     def _start_waiting(self) -> None:
         while self._waiting and self._running < self._limit:
             job = self._waiting.popleft()
-            if not job.future.done():
+            if job.future.done():
+                continue
+            try:
                 self._start(job)
+            except RuntimeError as e:
+                job.future.set_exception(e)
 
     def _drop_threads(self) -> None:
         """Threads stay for the next calls, but no more than `limit`."""
