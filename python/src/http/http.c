@@ -139,7 +139,7 @@ void native_http_ready(Http *h, unsigned what)
 
     Py_INCREF(h);
     l->may_step = l->in_turn && l->steps_at_once;
-    if (what & AS_WANT_ROOM)
+    if ((what & AS_WANT_ROOM) && h->unsent) /* else a cancel came with the room, and dropped it */
         native_http_flush(h);
     if (what & AS_WANT_INPUT)
         native_http_wake(h, false);

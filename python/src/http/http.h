@@ -74,7 +74,8 @@ int native_answer_init(void);
 int native_http_send(Http *h, PyObject *message);
 /* The same of a whole answer. */
 int native_http_respond(Http *h, unsigned status, PyObject *headers, PyObject *body);
-/* Sends what waits for room, as much as there is now; ends the request after the last byte. */
+/* Sends what waits for room, as much as there is now; ends the request after the last byte. Only
+ * while something is unsent: it drops the reference that keeps h until then. */
 void native_http_flush(Http *h);
 void native_http_drop_unsent(Http *h);
 

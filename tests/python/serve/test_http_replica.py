@@ -2,8 +2,10 @@
 
 import json
 import re
+import struct
 
 import pytest
+from fake import CANCEL, CREDIT, frame
 from fake_calls import Refused
 from fake_http import BEYOND_HTTP, WINDOW, HttpWorker
 
@@ -436,6 +438,42 @@ def test_disconnect_without_cancelling(main):
     with pytest.raises(Refused):
         main.finish(stream)
     assert b'"disconnect"' in main.fetch("GET", "/log_of").body
+
+
+KEPT = """
+import gc, sys
+
+class Kept:
+    kept = []
+
+    async def __call__(self, request):
+        if request.url.path == "/references":
+            gc.collect()
+            return [sys.getrefcount(http) for http in self.kept]
+        self.kept.append(request.receive.__self__)
+        return self.pieces()
+
+    async def pieces(self):
+        for _ in range(2):
+            yield b"x" * (5 << 20)
+
+deployments = {"Kept": (Kept, (), {}, {})}
+"""
+
+
+def test_room_that_comes_with_a_cancel(start):
+    """The cancel has dropped what waited for room."""
+    worker = start(KEPT, "app.py", "Kept", kind=HttpWorker)
+    for has_room in (False, False, True):
+        stream = worker.request("GET", "/")
+        worker.finish(stream, lambda a: len(a.body) >= WINDOW + (64 << 10), grant=False)
+        credit = frame(CREDIT, struct.pack("<IIIIQ", 0, 0, 0, 0, WINDOW), stream) if has_room else b""
+        worker.send(credit + frame(CANCEL, struct.pack("<Q", 1), stream))  # read in one turn
+        with pytest.raises(Refused, match="CANCELLED"):
+            worker.finish(stream)
+    # the context of the first one is that of the timer for metrics
+    _, without, with_room = json.loads(worker.fetch("GET", "/references").body)
+    assert with_room == without
 
 
 def test_beyond_the_slots(start):
