@@ -139,32 +139,45 @@ void native_out_open_now(Out *x)
     }
 }
 
+/* How many parts have not ended. Sets x->failed if one has failed. */
+static Py_ssize_t count_missing(Out *x, PyObject *parts)
+{
+    Py_ssize_t missing = 0;
+
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(parts); i++) {
+        Out *dep = (Out *)(void *)PyList_GET_ITEM(parts, i);
+
+        if (dep->state != OUT_ENDED)
+            missing++;
+        else if (native_out_has_failed(dep) && !x->failed)
+            x->failed = (Out *)Py_NewRef((PyObject *)dep);
+    }
+    return missing;
+}
+
 /* Adds x to those that wait for its parts. Returns how many have not ended; -1 with an exception.
  * Sets x->failed if one has failed. */
 static Py_ssize_t wait_for_parts(Out *x, PyObject *parts)
 {
-    Py_ssize_t missing = 0;
-
-    for (Py_ssize_t i = 0; !Py_IsNone(parts) && i < PyList_GET_SIZE(parts); i++) {
+    if (Py_IsNone(parts))
+        return 0;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(parts); i++) {
         Out *dep = (Out *)(void *)PyList_GET_ITEM(parts, i);
 
         if (!PyObject_TypeCheck((PyObject *)dep, &native_out_type) || dep->stream) {
             PyErr_SetString(PyExc_TypeError, "parts are calls with one answer");
             return -1;
         }
-        if (native_out_pump(dep)) {
-            if (native_out_has_failed(dep) && !x->failed)
-                x->failed = (Out *)Py_NewRef((PyObject *)dep);
+        if (native_out_pump(dep))
             continue;
-        }
         if (!dep->dependents)
             dep->dependents = PyList_New(0);
         if (!dep->dependents || PyList_Append(dep->dependents, (PyObject *)x) < 0)
             return -1;
         native_out_keep(dep);
-        missing++;
     }
-    return missing;
+    /* at last: reading one part may run Python code, in which others end */
+    return count_missing(x, parts);
 }
 
 /* Keeps what is needed to open x later. */

@@ -6,7 +6,7 @@ import signal
 import numpy as np
 import pytest
 from fake import DRAIN, GOODBYE
-from fake_calls import BYTES, EXCEPTION, CallWorker, Raised, Refused, pack
+from fake_calls import BYTES, EXCEPTION, Body, CallWorker, Raised, Refused, pack
 
 PRELUDE = """
 import asyncio
@@ -156,6 +156,17 @@ class Main:
     def pass_on_sync(self, x):
         first = remote("Other", x, method="a")
         return remote("Other", Response(remote("Other", Response(first), method="b")), method="c").result(10)
+
+    async def pass_on_while_read(self):
+        slow, quick, marker = [remote("Other", method=m) for m in ("slow", "quick", "marker")]
+
+        def wait_for_slow(_):
+            remote("Other", method="now")
+            slow.result(10)
+
+        quick.add_done_callback(wait_for_slow)
+        marker.result(10)  # the answer of quick is here, and unread
+        return await remote("Other", Response(slow), Response(quick), method="both")
 
     async def pass_failed(self, x):
         first = remote("Other", x, method="a")
@@ -569,6 +580,21 @@ def test_callbacks(main):
     stream, call = nested(main, "callbacks")
     main.reply(call, "v")
     assert main.result(stream) == [(True, True, "v"), "at once"]
+
+
+def test_an_argument_that_ends_while_another_is_read(main):
+    stream = main.call("pass_on_while_read")
+    calls = {c.body.method: c for c in (main.next_call() for _ in range(3))}
+    main.reply(calls["quick"], "q")
+    main.reply(calls["marker"])
+    now = main.next_call()
+    assert now.body.method == "now"
+    main.reply(calls["slow"], "s")
+    main.reply(now)
+    both = main.next_call()
+    assert [Body(p).value for p in both.body.parts] == ["s", "q"]
+    main.reply(both, "done")
+    assert main.result(stream) == "done"
 
 
 def test_calls_that_nobody_awaits(main):
