@@ -223,18 +223,25 @@ static PyObject *exception_of(Out *x)
 
 PyObject *native_out_result(Out *x)
 {
+    PyObject *value, *exc;
+
     if (x->value)
         return Py_NewRef(x->value);
     if (x->exception || native_out_has_failed(x)) {
         raise(x->exception ? x->exception : exception_of(x));
         return NULL;
     }
-    x->value = native_body_load(x->body);
-    if (!x->value && PyErr_ExceptionMatches(PyExc_Exception)) {
-        x->exception = native_fetch_exception(); /* it cannot be unpickled here */
-        native_restore_exception(Py_NewRef(x->exception));
+    value = native_body_load(x->body); /* another thread may do the same meanwhile */
+    if (value && x->value) {
+        Py_SETREF(value, Py_NewRef(x->value)); /* all get the same object */
+    } else if (value) {
+        x->value = Py_NewRef(value);
+    } else if (!x->value && !x->exception && PyErr_ExceptionMatches(PyExc_Exception)) {
+        exc = native_fetch_exception(); /* it cannot be unpickled here */
+        x->exception = Py_NewRef(exc);
+        native_restore_exception(exc);
     }
-    return Py_XNewRef(x->value);
+    return value;
 }
 
 /* The stream has ended: raises what its reader gets. */

@@ -39,6 +39,16 @@ class Response(Argument):
 MAIN = (
     PRELUDE
     + """
+class Meeting:
+    # two threads load it at the same time
+    barrier = threading.Barrier(2)
+    made = []
+
+    def __setstate__(self, state):
+        Meeting.made.append(self)
+        self.barrier.wait(10)
+
+
 class Main:
     def __init__(self, greeting="hello"):
         self.greeting = greeting
@@ -167,6 +177,11 @@ class Main:
         quick.add_done_callback(wait_for_slow)
         marker.result(10)  # the answer of quick is here, and unread
         return await remote("Other", Response(slow), Response(quick), method="both")
+
+    async def load_in_threads(self):
+        reply = remote("Other")
+        values = await asyncio.gather(*[asyncio.to_thread(reply.result, 10) for _ in range(2)])
+        return values[0] is values[1], [sys.getrefcount(m) for m in Meeting.made if m is not values[0]]
 
     async def pass_failed(self, x):
         first = remote("Other", x, method="a")
@@ -595,6 +610,13 @@ def test_an_argument_that_ends_while_another_is_read(main):
     assert [Body(p).value for p in both.body.parts] == ["s", "q"]
     main.reply(both, "done")
     assert main.result(stream) == "done"
+
+
+def test_two_threads_load_one_answer(main):
+    """They get the same object, and nothing else keeps what the other one has made."""
+    stream, call = nested(main, "load_in_threads")
+    main.reply_body(call, pack(b"\x80\x04\x8c\x03app\x8c\x07Meeting\x93)\x81}b."))
+    assert main.result(stream) == (True, [3])  # the list, the variable and the argument
 
 
 def test_calls_that_nobody_awaits(main):
