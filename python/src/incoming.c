@@ -246,7 +246,7 @@ static PyObject *answer_error(int err)
         return PyErr_NoMemory();
     PyErr_SetString(PyExc_ValueError,
                     err == AS_ETOOBIG
-                        ? "the answer is larger than the server accepts (--max-message)"
+                        ? "the answer is larger than the server accepts (--max-message-bytes)"
                         : as_err_text(err));
     return NULL;
 }
@@ -422,29 +422,6 @@ static PyObject *incoming_next_input(PyObject *o, PyObject *unused AS_UNUSED)
     return data;
 }
 
-static PyObject *incoming_await_room(PyObject *o, PyObject *unused AS_UNUSED)
-{
-    Incoming *in = (Incoming *)(void *)o;
-    struct as_worker_req *q = in->q;
-    int err;
-
-    if (is_over(in))
-        return NULL;
-    err = as_worker_room(in->link->w, q);
-    if (err == AS_EAGAIN) {
-        in->n_using++;
-        Py_BEGIN_ALLOW_THREADS;
-        err = as_worker_await_room(in->link->w, q);
-        Py_END_ALLOW_THREADS;
-        in->n_using--;
-    }
-    if (err) {
-        native_set_cancelled();
-        return NULL;
-    }
-    Py_RETURN_NONE;
-}
-
 /* --- the type --- */
 
 static int incoming_traverse(PyObject *o, visitproc visit, void *arg)
@@ -532,8 +509,6 @@ static PyMethodDef incoming_methods[] = {
     {"next_input", incoming_next_input, METH_NOARGS,
      "The next message of the caller, as bytes; None after the last one. Ellipsis: there is none "
      "now, and input_waiter, a future, is done when there is."},
-    {"await_room", incoming_await_room, METH_NOARGS,
-     "Blocks until part() has room. In a thread other than the loop's."},
     {0},
 };
 
