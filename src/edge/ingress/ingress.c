@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-#define FIELDS_OF_OURS 6u /* host, the fields that the head has apart, x-request-id */
+#define HTTP_2         20u /* as_conn_http_version */
+#define FIELDS_OF_OURS 6u  /* host, the fields that the head has apart, x-request-id */
 
 static const struct as_exchange_kind kind;
 
@@ -225,16 +226,61 @@ static void add_field(struct as_meta *to, uint32_t *n, const char *name, struct 
         to[(*n)++] = (struct as_meta){as_str_of(name), value};
 }
 
+static bool is_cookie(const struct as_http_header *h)
+{
+    return as_str_eq(h->name, AS_STR("cookie"));
+}
+
+/* A client of HTTP/2 may send parts of the field cookie, of which a handler gets one value (RFC
+ * 9113 §8.2.3). Empty: there is nothing to join. False: the request was failed. */
+static bool join_cookies(struct as_ingress *g, struct as_str *ret_all)
+{
+    const struct as_http_head *h = g->x->head;
+    uint32_t parts = 0;
+    size_t n = 0;
+    char *p;
+
+    *ret_all = (struct as_str){0};
+    for (uint32_t i = 0; i < h->n_rest; i++) {
+        if (is_cookie(&h->rest[i])) {
+            n += h->rest[i].value.n + 2;
+            parts++;
+        }
+    }
+    if (parts < 2 || g->open.version != HTTP_2)
+        return true;
+    p = as_exchange_alloc(g->x, n, 1, "the request");
+    if (!p)
+        return false;
+    n = 0;
+    for (uint32_t i = 0; i < h->n_rest; i++) {
+        struct as_str v = h->rest[i].value;
+
+        if (!is_cookie(&h->rest[i]))
+            continue;
+        if (n) {
+            p[n++] = ';';
+            p[n++] = ' ';
+        }
+        if (v.n)
+            memcpy(p + n, v.p, v.n);
+        n += v.n;
+    }
+    *ret_all = (struct as_str){p, n};
+    return true;
+}
+
 /* The fields of the request for the handler; false: the request was failed. */
 static bool set_fields(struct as_ingress *g)
 {
     const struct as_http_head *h = g->x->head;
-    bool made = as_ingress_set_id(g);
+    bool made = as_ingress_set_id(g), has_cookies = false;
+    struct as_str cookies;
     uint32_t n = 0;
     struct as_meta *m = as_exchange_alloc(g->x, (h->n_rest + FIELDS_OF_OURS) * sizeof(*m),
                                           _Alignof(struct as_meta), "the request");
 
-    if (!m)
+    if (!m || !join_cookies(g, &cookies))
         return false;
     add_field(m, &n, "host", h->authority);
     add_field(m, &n, "content-type", h->content_type);
@@ -242,9 +288,11 @@ static bool set_fields(struct as_ingress *g)
     add_field(m, &n, "grpc-encoding", h->grpc_encoding);
     for (uint32_t i = 0; i < h->n_rest; i++) {
         bool replaced = made && as_str_eq(h->rest[i].name, AS_STR("x-request-id"));
+        bool joined = cookies.p && is_cookie(&h->rest[i]);
 
-        if (!replaced && !as_http_field_is_hop_by_hop(h->rest[i].name))
-            m[n++] = (struct as_meta){h->rest[i].name, h->rest[i].value};
+        if (!replaced && !(joined && has_cookies) && !as_http_field_is_hop_by_hop(h->rest[i].name))
+            m[n++] = (struct as_meta){h->rest[i].name, joined ? cookies : h->rest[i].value};
+        has_cookies = has_cookies || joined;
     }
     if (made)
         add_field(m, &n, "x-request-id", g->open.id);

@@ -42,6 +42,15 @@ def test_fields_of_the_connection_stay_here(web):
     assert b"x-other" in names and not {b"connection", b"keep-alive", b"te", b"x-mine", b"proxy-connection", b"trailer"} & set(names), names
 
 
+def test_the_parts_of_a_cookie_are_joined(web):
+    """RFC 9113 §8.2.3: a client of HTTP/2 may split the field."""
+    fields = [("cookie", "a=1"), ("x-between", "y"), ("cookie", "b=2"), ("cookie", "c=3")]
+    got = web.get("/web/info", headers=fields, version="h2").json()["headers"]
+    assert [v for k, v in got if k == "cookie"] == ["a=1; b=2; c=3"] and ["x-between", "y"] in got
+    got = web.get("/web/info", headers=fields[:2], version="h2").json()["headers"]
+    assert [v for k, v in got if k == "cookie"] == ["a=1"]
+
+
 def test_request_ids(web, version):
     got = web.get("/web/info", headers=[("x-request-id", "mine-1")], version=version)
     assert got.headers["x-request-id"] == "mine-1" and ["x-request-id", "mine-1"] in got.json()["headers"]
