@@ -69,7 +69,8 @@ class NativeTransport:
 
 
 class ReplicaTransport:
-    """The calls of a replica. Those that its `__init__` makes, before it is connected, go over a driver's link.
+    """The calls of a replica. Those that its `__init__` makes, before it is connected, go over a driver's link, and so do those of
+    processes that it forks.
 
     path: the dispatcher's socket."""
 
@@ -78,6 +79,12 @@ class ReplicaTransport:
         self._own: Optional[NativeTransport] = None
         self.call = self._call_early
         self.broadcast = self._broadcast_early
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        """The child is no replica: its calls go over the driver's link."""
+        self._own = None
+        self.call, self.broadcast = self._call_early, self._broadcast_early
 
     def use(self, link: _native.Link, connected: bool) -> None:
         """The replica has this link. Once it is connected, all calls leave by it; before that, those of its requests."""

@@ -59,6 +59,42 @@ print(handle.remote(4).result(), serve.get_app_handle("default").remote(1).resul
     assert out == "70 40 8"
 
 
+def test_a_process_that_a_replica_forks_calls(world):
+    out = world.run("""
+import os
+from anyserve import serve
+
+@serve.deployment
+class Child:
+    def plus(self, x):
+        return x + 1
+
+@serve.deployment
+class Parent:
+    def __init__(self, child):
+        self.child = child
+
+    def __call__(self, x):
+        before = self.child.plus.remote(x).result()
+        r, w = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.write(w, b"%d" % self.child.plus.remote(before).result())
+            finally:
+                os._exit(0)
+        os.close(w)
+        with open(r) as f:
+            in_fork = f.read()
+        os.waitpid(pid, 0)
+        return before, in_fork, self.child.plus.remote(9).result()
+
+handle = serve.run(Parent.bind(Child.bind()))
+print(handle.remote(4).result())
+""")
+    assert out == "(5, '6', 10)"
+
+
 def test_two_programs_call_each_others_applications(world):
     first = world.start(PID + """
 mine = serve.run(Who.bind(), name="one", route_prefix="/one")
