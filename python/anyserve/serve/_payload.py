@@ -61,8 +61,7 @@ def pack(body: Body) -> bytes:
     data = memoryview(body.data).cast("B")
     buffers = [_flat(b) for b in body.buffers]
     parts = [_flat(p) for p in body.parts]
-    if len(method) > MAX_METHOD:
-        raise ValueError("a method's name has at most %d bytes, not %d" % (MAX_METHOD, len(method)))
+    _check_method(method)
     if len(buffers) > MAX_BUFFERS or len(parts) > MAX_PARTS:
         raise ValueError("a body has at most %d buffers and %d parts, not %d and %d"
                          % (MAX_BUFFERS, MAX_PARTS, len(buffers), len(parts)))  # fmt: skip
@@ -74,6 +73,11 @@ def pack(body: Body) -> bytes:
         out += bytes(_up(len(out), ALIGN))
         out += piece
     return bytes(out)
+
+
+def _check_method(name: bytes) -> None:
+    if len(name) > MAX_METHOD:
+        raise ValueError("a method's name has at most %d bytes, not %d" % (MAX_METHOD, len(name)))
 
 
 def _flat(buffer: Any) -> memoryview:
@@ -298,6 +302,8 @@ def _with_values(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[Tuple[A
 def encode_call(method: str, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Body:
     """The body of a call. Its parts are the replies of those arguments that are an `Argument`, in order: the caller puts
     the bytes of their answers in their place when they are there (an answer with EXCEPTION fails the call instead)."""
+    if len(method) > MAX_METHOD // 4:  # characters, of at most four bytes
+        _check_method(method.encode())
     replies = [value.reply for value in args if isinstance(value, Argument)] if args else []
     if kwargs:
         replies += [value.reply for value in kwargs.values() if isinstance(value, Argument)]

@@ -417,6 +417,12 @@ def test_made_exceptions_are_pickled_and_copied():
     assert isinstance(e, Custom) and isinstance(e, RayTaskError) and e.code == 3 and "Traceback" in str(e)
 
 
+def test_a_methods_name_is_bounded():
+    payload.encode_call("é" * 512, (), {})
+    with pytest.raises(ValueError, match="a method's name has at most 1024 bytes, not 1026"):
+        payload.encode_call("é" * 513, (), {})
+
+
 class Picky(Exception):
     def __init_subclass__(cls):
         raise ValueError("no subclasses")
