@@ -1,7 +1,11 @@
-"""ray.get of as_ray: which exception a list raises, and when."""
+"""ray.get of as_ray: which exception a list raises, and when; what the host of tasks keeps."""
 
+import functools
+import gc
+import pickle
 import sys
 import threading
+import weakref
 
 import pytest
 from fake import PACKAGE
@@ -105,3 +109,22 @@ def test_the_time_is_over(calls):
     with pytest.raises(GetTimeoutError):
         _refs.get(refs, timeout=0)
     assert len(calls[1].callbacks) == 1  # it is watched once
+
+
+class Function(functools.partial):
+    """What pickle sends, and can be referred to weakly."""
+
+
+def test_the_host_of_tasks_keeps_a_bounded_number_of_functions():
+    from anyserve.serve.as_ray import _host
+
+    def spec(i):
+        return tuple(_host.Spec(pickle.dumps(Function(int, str(i))), "id", "int"))
+
+    host = _host.TaskHost()
+    assert host.run(spec(0)) == 0 and host.run(spec(0)) == 0
+    made = [weakref.ref(o) for o in gc.get_objects() if type(o) is Function]
+    assert len(made) == 1
+    assert [host.run(spec(i)) for i in range(1, 1001)] == list(range(1, 1001))
+    gc.collect()
+    assert made[0]() is None and sum(type(o) is Function for o in gc.get_objects()) <= 1000

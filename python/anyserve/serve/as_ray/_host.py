@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextvars
+import functools
 import os
 import signal
 import sys
@@ -15,6 +16,9 @@ from . import _hidden
 from ._job import wait_end
 
 __all__ = ["ActorMethods", "Spec", "TaskHost", "begin", "current_task", "exit_actor", "starts_of_this"]
+
+
+MAX_FUNCTIONS = 1000  # of tasks, that a host keeps; it loads others again
 
 
 class Spec(NamedTuple):
@@ -30,26 +34,23 @@ class Spec(NamedTuple):
 current_task: "contextvars.ContextVar[Optional[Spec]]" = contextvars.ContextVar("anyserve_ray_task", default=None)
 
 
+@functools.lru_cache(maxsize=MAX_FUNCTIONS)
+def _load(code: bytes) -> Callable[..., Any]:
+    import pickle
+
+    found: Callable[..., Any] = pickle.loads(code)
+    return found
+
+
 class TaskHost:
     """The replica that runs the tasks of a program, each in a thread."""
 
     _anyserve_hooks = False
 
-    def __init__(self) -> None:
-        self._functions: Dict[bytes, Callable[..., Any]] = {}
-
-    def _function(self, spec: Spec) -> Callable[..., Any]:
-        found = self._functions.get(spec.code)
-        if found is None:
-            import pickle
-
-            found = self._functions[spec.code] = pickle.loads(spec.code)
-        return found
-
     def run(self, spec: Any, /, *args: Any, **kwargs: Any) -> Any:
         spec = Spec(*spec)
         current_task.set(spec)
-        function = self._function(spec)
+        function = _load(spec.code)
         which = spec.retry_exceptions
         again: Tuple[Type[BaseException], ...] = (Exception,) if which is True else tuple(which or ())
         for left in range(spec.retries if again else 0, -1, -1):
@@ -63,7 +64,7 @@ class TaskHost:
     def stream(self, spec: Any, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
         spec = Spec(*spec)
         current_task.set(spec)
-        yield from self._function(spec)(*args, **kwargs)
+        yield from _load(spec.code)(*args, **kwargs)
 
     def pick(self, values: Any, i: int, n: int) -> Any:
         """One of several results."""
