@@ -7,6 +7,7 @@ Metrics are sent when something was recorded, at most twice a second; an idle re
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
 from typing import TYPE_CHECKING, Any, Callable, Coroutine, Dict, List, Optional, Set
 
@@ -30,6 +31,7 @@ class Reporter:
     def __init__(self, core: "ReplicaCore", send: Send) -> None:
         self._core, self._send = core, send
         self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()  # of the timer: that of a call would keep its request for that time
         self._metrics_due: Optional[asyncio.TimerHandle] = None
         self._tasks: Set[asyncio.Task[None]] = set()
         self._models: Optional[List[str]] = None  # as last sent
@@ -79,7 +81,7 @@ class Reporter:
     def _on_dirty(self) -> None:
         """In any thread."""
         try:
-            self._loop.call_soon_threadsafe(self._metrics_soon)
+            self._loop.call_soon_threadsafe(self._metrics_soon, context=self._context)
         except RuntimeError:  # the loop has been closed
             pass
 
