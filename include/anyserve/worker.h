@@ -233,8 +233,9 @@ int as_worker_set_traffic(struct as_worker *w, const struct as_worker_traffic *t
  * AS_EEXISTS, AS_EINVALID: the server refused this worker, and the reason is in as_worker_error;
  * AS_EIO: cannot start threads. Runner. */
 int as_worker_run(struct as_worker *w);
-/* Makes as_worker_run drain and return, also if it is called before. Async-signal-safe. It has to
- * return before as_worker_free is called. */
+/* Makes as_worker_run drain and return, also if it is called before. The server is told at once,
+ * also while a handler runs. Async-signal-safe. It has to return before as_worker_free is called.
+ */
 void as_worker_stop(struct as_worker *w);
 
 /* The functions below are for handlers, with the handler's call and in its thread. */

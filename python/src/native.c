@@ -182,12 +182,12 @@ PyObject *native_link_outcome(int r)
 static volatile sig_atomic_t stop_asked;
 static struct as_worker *volatile stop_worker;
 
-/* Async-signal-safe: it sets a flag, and as_worker_wake writes to an eventfd. */
+/* Async-signal-safe. */
 static void on_stop(int signum AS_UNUSED)
 {
     stop_asked = 1;
     if (stop_worker)
-        as_worker_wake(stop_worker);
+        as_worker_stop(stop_worker);
 }
 
 static PyObject *link_stop(PyObject *self AS_UNUSED, PyObject *unused AS_UNUSED)

@@ -116,7 +116,7 @@ static void init_worker(struct as_worker *w)
         l->transport = &l->socket.transport;
         l->number = ++w->n_links;
     }
-    w->wake_fd = w->ep_fd = w->timer_fd = w->stop_fd = -1;
+    w->wake_fd = w->ep_fd = w->timer_fd = w->guard_fd = -1;
 }
 
 int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf)

@@ -267,9 +267,8 @@ const char *as_worker_error(const struct as_worker *w)
     return w->error;
 }
 
-void as_worker_drain(struct as_worker *w)
+void as_worker_drain_locked(struct as_worker *w)
 {
-    pthread_mutex_lock(&w->mu);
     AS_WORKER_LINKS(w, l)
     {
         if (l->is_second)
@@ -285,6 +284,12 @@ void as_worker_drain(struct as_worker *w)
     if (!as_worker_connected(w))
         as_worker_fail_unsent(w, "this worker ends");
     as_worker_wake(w);
+}
+
+void as_worker_drain(struct as_worker *w)
+{
+    pthread_mutex_lock(&w->mu);
+    as_worker_drain_locked(w);
     pthread_mutex_unlock(&w->mu);
 }
 
@@ -326,7 +331,7 @@ void as_worker_forked(struct as_worker *w)
     close_fd(&w->wake_fd);
     close_fd(&w->ep_fd);
     close_fd(&w->timer_fd);
-    close_fd(&w->stop_fd);
+    close_fd(&w->guard_fd);
 }
 
 void as_worker_free(struct as_worker *w)

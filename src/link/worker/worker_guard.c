@@ -7,6 +7,9 @@
  *   - else takes over: writes the output, and waits for the socket.
  * An event loop that waits in its own poll looks late too. Then the guard only watches the socket:
  * when something arrives, the loop gets AS_WORKER_GRACE before the guard reads in its place.
+ *
+ * After as_worker_stop whichever of the two is first says DRAIN: the runner's handler may take
+ * long, and what replaces this worker should start at once.
  */
 #include "io/loop/clock.h"
 #include "link/worker/worker_internal.h"
@@ -57,6 +60,13 @@ void as_worker_wake(struct as_worker *w)
 
     if (!atomic_exchange(&w->woken, true))
         (void)!write(w->wake_fd, &one, sizeof(one));
+}
+
+void as_worker_wake_guard(struct as_worker *w)
+{
+    uint64_t one = 1;
+
+    (void)!write(w->guard_fd, &one, sizeof(one));
 }
 
 /* Called before the state is checked: as_worker_wake skips the write while `woken` is set, so later
@@ -234,14 +244,25 @@ static void take_over(struct as_worker *w, struct guard_state *k)
     k->room = true;
 }
 
+static bool is_live(const struct as_worker *w)
+{
+    return w->links[0].state == AS_WORKER_LIVE || w->links[1].state == AS_WORKER_LIVE;
+}
+
+/* A link that is not live yet is left to the runner, which connects. */
+static void drain_if_stopped(struct as_worker *w)
+{
+    if (atomic_load(&w->stop_requested) && !w->draining && is_live(w))
+        as_worker_drain_locked(w);
+}
+
 static void check_runner(struct as_worker *w, struct guard_state *k, bool readable)
 {
     as_ns now = as_clock_now();
     bool graced = k->graced && k->grace == w->runner_seen;
-    bool is_live = w->links[0].state == AS_WORKER_LIVE || w->links[1].state == AS_WORKER_LIVE;
 
     k->graced = false;
-    if (!is_live || w->parked) {
+    if (!is_live(w) || w->parked) {
         k->watch = false;
         if (as_worker_has_out(w))
             as_worker_send(w);
@@ -269,13 +290,21 @@ static void check_runner(struct as_worker *w, struct guard_state *k, bool readab
     take_over(w, k);
 }
 
+static void clear_event(struct as_worker *w, int fd)
+{
+    uint64_t n;
+
+    w->stat.others++;
+    (void)!read(fd, &n, sizeof(n));
+}
+
 static void *guard_main(void *arg)
 {
     struct as_worker *w = arg;
     struct guard_state k = {0};
 
     for (;;) {
-        struct pollfd p[4] = {{.fd = w->stop_fd, .events = POLLIN},
+        struct pollfd p[4] = {{.fd = w->guard_fd, .events = POLLIN},
                               {.fd = w->timer_fd, .events = POLLIN},
                               {.fd = -1},
                               {.fd = -1}};
@@ -286,16 +315,17 @@ static void *guard_main(void *arg)
         pthread_mutex_unlock(&w->mu);
         if (poll(p, 4, -1) < 0)
             continue;
-        if (p[0].revents)
-            return NULL;
         pthread_mutex_lock(&w->mu);
+        if (w->guard_over)
+            break;
         w->stat.waits++;
         w->stat.wakes++;
+        if (p[0].revents) {
+            clear_event(w, w->guard_fd);
+            drain_if_stopped(w);
+        }
         if (p[1].revents) {
-            uint64_t n;
-
-            w->stat.others++;
-            (void)!read(w->timer_fd, &n, sizeof(n));
+            clear_event(w, w->timer_fd);
             w->armed = false;
         }
         check_runner(w, &k, p[2].revents || p[3].revents);
@@ -303,6 +333,8 @@ static void *guard_main(void *arg)
         as_worker_publish_stat(w);
         pthread_mutex_unlock(&w->mu);
     }
+    pthread_mutex_unlock(&w->mu);
+    return NULL;
 }
 
 int as_worker_start_thread(pthread_t *t, void *(*run)(void *), void *arg)
@@ -320,16 +352,17 @@ int as_worker_start_thread(pthread_t *t, void *(*run)(void *), void *arg)
 int as_worker_guard_start(struct as_worker *w)
 {
     w->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (w->timer_fd < 0 || w->stop_fd < 0)
+    w->guard_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->timer_fd < 0 || w->guard_fd < 0)
         return AS_EIO;
     return as_worker_start_thread(&w->guard, guard_main, w);
 }
 
 void as_worker_guard_stop(struct as_worker *w)
 {
-    uint64_t one = 1;
-
-    (void)!write(w->stop_fd, &one, sizeof(one));
+    pthread_mutex_lock(&w->mu);
+    w->guard_over = true;
+    pthread_mutex_unlock(&w->mu);
+    as_worker_wake_guard(w);
     pthread_join(w->guard, NULL);
 }

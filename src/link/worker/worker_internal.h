@@ -261,7 +261,9 @@ struct as_worker {
     bool event_loop;        /* the runner uses as_worker_fd */
     bool armed;             /* the guard's timer is set */
     atomic_bool woken;      /* wake_fd was written and not read yet */
-    int wake_fd, ep_fd, timer_fd, stop_fd;
+    int wake_fd, ep_fd, timer_fd;
+    int guard_fd;    /* an eventfd that wakes the guard: stop_requested, or … */
+    bool guard_over; /* … it is to end */
     pthread_t guard;
     bool forked;
 };
@@ -390,6 +392,7 @@ void as_worker_put_error(struct as_worker_link *l, uint64_t stream, uint32_t cod
 
 /* Frees the worker, when no thread and no request is left. Without the lock. */
 void as_worker_destroy(struct as_worker *w);
+void as_worker_drain_locked(struct as_worker *w); /* as_worker_drain */
 /* Ends a link. `why` becomes the worker's error, unless it has one already. */
 void as_worker_close_link(struct as_worker *w, struct as_worker_link *l, const char *why);
 /* The greeting is complete: grants the slots. */
@@ -539,6 +542,7 @@ void as_worker_read_and_send(struct as_worker *w);
  * True: a signal has ended the wait. */
 bool as_worker_sleep(struct as_worker *w, as_ns until);
 int as_worker_guard_start(struct as_worker *w);
+void as_worker_wake_guard(struct as_worker *w); /* async-signal-safe */
 /* A thread without signals, which the caller's threads handle: they end the runner's wait. 0, or
  * AS_EIO. */
 int as_worker_start_thread(pthread_t *t, void *(*run)(void *), void *arg);

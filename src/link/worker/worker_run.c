@@ -28,6 +28,7 @@ void as_worker_stop(struct as_worker *w)
 {
     atomic_store(&w->stop_requested, true);
     as_worker_wake(w);
+    as_worker_wake_guard(w);
 }
 
 struct signals {

@@ -67,6 +67,25 @@ static void a_ping_is_answered_while_the_runner_is_held_up_after_a_wait(void **s
     pair_echo(p, q);
 }
 
+/* What replaces this worker starts then, not after the handler. */
+static void a_stop_is_said_while_a_handler_runs(void **state)
+{
+    struct pair *p = *state;
+    struct as_worker_req *q = pair_start(p, 1, 8);
+    uint64_t opaque;
+
+    as_worker_stop(p->w);
+    fake_expect(&p->d, AS_FRAME_DRAIN);
+    fake_expect(&p->d, AS_FRAME_PING);
+    assert_int_equal(as_frame_get_ping(&p->d.f, &opaque), 0);
+    as_frame_put_ping(&p->d.out, AS_FRAME_PONG, opaque);
+    fake_send(&p->d);
+    as_worker_drain(p->w); /* as the runner does when it comes back: it is not said twice */
+    pair_echo(p, q);
+    while (as_worker_wait(p->w) != AS_ECANCELLED)
+        sched_yield();
+}
+
 static void health_is_answered_while_a_handler_runs(void **state)
 {
     struct pair *p = *state;
@@ -411,6 +430,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PAIRED(a_ping_is_answered_while_a_handler_runs),
         PAIRED(a_ping_is_answered_while_the_runner_is_held_up_after_a_wait),
+        PAIRED(a_stop_is_said_while_a_handler_runs),
         PAIRED(health_is_answered_while_a_handler_runs),
         PAIRED(a_recall_is_honoured_while_a_handler_runs),
         PAIRED(a_handler_sees_its_cancel_while_it_runs),
