@@ -147,7 +147,7 @@ void as_plan_restore(struct as_plan *p, const struct as_plan_target *stable,
 static bool facts_are_valid(const struct as_replica_slot_facts *f)
 {
     return f->number < AS_REPLICA_SLOT_NUMBERS_MAX && f->generation && f->rank < AS_RANKS_MAX &&
-           f->rank_next < AS_RANKS_MAX && (f->retiring || !f->early);
+           f->rank_next < AS_RANKS_MAX && (f->retiring || !(f->early || f->leaves));
 }
 
 static const struct as_replica_slot *find_slot(const struct as_plan *p, uint32_t number)

@@ -42,6 +42,12 @@
  * replicas get it by `configure`, N × roll_percent / 100 at a time; it is rolled back like a
  * version.
  *
+ * Replicas that leave: a process may begin to drain by itself, since somebody else has sent it
+ * SIGTERM. This is no failure. Its slot is retired (without backoff, and without a count of
+ * failures), and a new slot takes its place among the N at once, unless there are N + surge
+ * processes already: then when one of them has ended. So signals alone never lead to more than
+ * that.
+ *
  * Missing devices: a slot that lacks a device or memory of the machine (ops.lacks) stays WAITING in
  * the queue until that is free, which is no failure. It keeps what its first process took until it
  * is removed or given up. An update that cannot surge for this reason retires old replicas first:
@@ -128,6 +134,7 @@ struct as_replica_slot_facts {
     bool stale;      /* to be replaced although its version is right */
     bool retiring;   /* it is ending */
     bool early;      /* … and must have ended before another slot may replace it */
+    bool leaves;     /* … by itself, and another slot may replace it at once within the surge */
 };
 
 #define AS_REPLICA_SLOT_STATE_TABLE(X)                                                             \
@@ -244,6 +251,8 @@ as_ns as_plan_next_due(const struct as_plan *p);
 void as_replica_slot_ready(struct as_replica_slot *slot, as_ns now);
 void as_replica_slot_lost(struct as_replica_slot *slot, as_ns now);
 void as_replica_slot_retired(struct as_replica_slot *slot, as_ns now);
+/* Its process has begun to drain by itself; it will end when it has answered what it has. */
+void as_replica_slot_leaves(struct as_replica_slot *slot, as_ns now);
 /* ok false: the process refused and is unchanged; text: why. */
 void as_replica_slot_configured(struct as_replica_slot *slot, uint64_t ask, bool ok,
                                 struct as_str text, as_ns now);

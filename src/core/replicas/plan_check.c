@@ -28,7 +28,7 @@ static bool slot_ok(const struct as_plan *p, uint32_t i)
         return false;
     if (slot->lack && !as_start_request_is_queued(&slot->start))
         return false;
-    if (f->early && !f->retiring)
+    if ((f->early || f->leaves) && !f->retiring)
         return false;
     return as_replica_slot_is_ending(slot) == f->retiring || nowhere ||
            slot->state == AS_REPLICA_SLOT_STOPPING;

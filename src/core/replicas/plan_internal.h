@@ -99,6 +99,9 @@ bool as_rollout_retires_before(const struct as_replica_slot *a, const struct as_
 /* Retires slot; may free it. */
 void as_rollout_retire(struct as_replica_slot *slot, as_ns now);
 
+/* The same for one that has begun to drain by itself. */
+void as_rollout_leave(struct as_replica_slot *slot, as_ns now);
+
 /* --- make_room.c --- */
 /* Retires old slots if a new slot lacks resources that they have and would not get otherwise.
  * Releases what is reserved for no slot. True: more resources are free now. */

@@ -325,6 +325,15 @@ void as_replica_slot_retired(struct as_replica_slot *slot, as_ns now)
     as_rollout_run(slot->plan, now);
 }
 
+void as_replica_slot_leaves(struct as_replica_slot *slot, as_ns now)
+{
+    if (!state_is_in(slot, WITH_PROCESS) || slot->state == AS_REPLICA_SLOT_KILLED ||
+        as_replica_slot_is_ending(slot))
+        return;
+    as_rollout_leave(slot, now);
+    as_rollout_run(slot->plan, now);
+}
+
 /* A process refuses a configure, so a new process must replace it; unless the refusal has ended the
  * update, and the config is not the target any more. */
 static void on_configure_refused(struct as_replica_slot *slot, struct as_str text, as_ns now)

@@ -108,8 +108,9 @@ static uint32_t unavailable_of(const struct as_plan *p)
 }
 
 struct slot_counts {
-    uint32_t live;  /* not ending */
-    uint32_t early; /* ending, and not to be replaced before they have ended */
+    uint32_t live;   /* not ending */
+    uint32_t early;  /* ending, and not to be replaced before they have ended … */
+    uint32_t leaves; /* … except within the surge */
     uint32_t old, available;
     uint32_t not_available; /* new ones that are not available yet */
 };
@@ -123,6 +124,7 @@ static struct slot_counts count_slots(const struct as_plan *p)
         bool is_old = as_rollout_is_old(slot), is_available = as_rollout_is_available(slot);
 
         c.early += slot->facts.early;
+        c.leaves += slot->facts.leaves;
         if (as_replica_slot_is_ending(slot))
             continue;
         c.live++;
@@ -195,11 +197,23 @@ static struct as_replica_slot *missing_victim(const struct as_plan *p, uint32_t 
     return v && serves_nobody(v) && c.live - c.not_available > least ? v : NULL;
 }
 
+/* Is it one of the N, so that another slot must replace it? */
+static bool will_be_missing(const struct as_replica_slot *slot)
+{
+    const struct as_plan *p = slot->plan;
+
+    return !p->deleting && count_slots(p).live <= p->target.replicas;
+}
+
 void as_rollout_retire(struct as_replica_slot *slot, as_ns now)
 {
-    struct as_plan *p = slot->plan;
+    slot->facts.early = will_be_missing(slot);
+    as_replica_slot_retire(slot, now);
+}
 
-    slot->facts.early = !p->deleting && count_slots(p).live <= p->target.replicas;
+void as_rollout_leave(struct as_replica_slot *slot, as_ns now)
+{
+    slot->facts.leaves = will_be_missing(slot);
     as_replica_slot_retire(slot, now);
 }
 
@@ -225,16 +239,18 @@ static void retire_surplus(struct as_plan *p, as_ns now)
     }
 }
 
-/* Slots up to N are added at once. Slots of an update are added only as far as surge and
- * unavailable allow, where draining slots count. */
+/* Slots up to N are added at once. Successors of slots that leave are added within the surge, and
+ * slots of an update only as far as surge and unavailable allow. For both draining slots count. */
 static bool may_grow(const struct as_plan *p, const struct slot_counts *c)
 {
     uint32_t wanted = p->target.replicas, fresh = c->live - c->old;
 
-    if (c->live + c->early < wanted)
+    if (c->live + c->early + c->leaves < wanted)
         return true;
-    return c->old && fresh < wanted && p->n < wanted + surge_of(p) &&
-           c->not_available < surge_of(p) + unavailable_of(p);
+    if (p->n >= wanted + surge_of(p))
+        return false;
+    return c->live + c->early < wanted ||
+           (c->old && fresh < wanted && c->not_available < surge_of(p) + unavailable_of(p));
 }
 
 static void add_slots(struct as_plan *p)

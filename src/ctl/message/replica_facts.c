@@ -18,7 +18,9 @@
     X("stale", stale)                                                                              \
     X("retiring", retiring)
 /* missing in the text of older releases; 0 then */
-#define LATER_FIELDS(X) X("early", early)
+#define LATER_FIELDS(X)                                                                            \
+    X("early", early)                                                                              \
+    X("leaves", leaves)
 
 struct as_str as_replica_facts_write(const struct as_replica_slot_facts *f,
                                      char out[AS_REPLICA_FACTS_MAX])

@@ -3,7 +3,7 @@
 
 static bool serves(const struct proc *p)
 {
-    return p->alive && p->linked && !p->retired && !p->signalled;
+    return p->alive && p->linked && !p->retired && !p->signalled && !p->leaves;
 }
 
 /* While the target changes at least the smaller number of replicas must serve, and at most the
@@ -94,6 +94,16 @@ void note_restart(struct sim *s, const struct as_replica_slot *slot)
         fail(s, "%.*s was of another version", AS_STR_FMT(as_replica_slot_name(slot)));
 }
 
+void note_successor(struct sim *s, const struct proc *p)
+{
+    for (uint32_t i = 0; i < s->n_alive; i++) {
+        const struct proc *other = &s->procs[s->alive[i]];
+
+        s->tally.succeeded +=
+            other->leaves && other->deploy == p->deploy && other->token < p->token;
+    }
+}
+
 static void check_pair(struct sim *s, const struct proc *a, const struct proc *b)
 {
     if (a->facts.rank == b->facts.rank)
@@ -124,7 +134,7 @@ static void check_update(struct sim *s, uint32_t d, uint32_t serving, uint32_t p
         less = AS_MAX(less, 1u);
     less = AS_MAX(less,
                   s->need[d]); /* an update that cannot surge: this many old ones must end first */
-    if (serving + less < n)
+    if (serving + less < n && !s->scenario.leaving)
         fail(s, "only %u replicas of d%u serve, of %u less %u", serving, d, n, less);
     if (s->ceiling[d] == n && processes > n + surge)
         fail(s, "%u processes of d%u, not %u and %u more", processes, d, n, surge);

@@ -373,6 +373,8 @@ static void on_slot(struct sim *s, const struct event *e)
         as_replica_slot_lost(slot, s->now);
     else if (e->type == E_C_RETIRED)
         as_replica_slot_retired(slot, s->now);
+    else if (e->type == E_C_LEAVES)
+        as_replica_slot_leaves(slot, s->now);
     else if (e->type == E_C_ANSWER)
         as_replica_slot_configured(slot, e->ask, e->flag, AS_STR("refused"), s->now);
     else

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-UNIT = ["plan", "plan_ranks", "plan_update", "plan_recovery", "plan_make_room"]
+UNIT = ["plan", "plan_leave", "plan_ranks", "plan_update", "plan_recovery", "plan_make_room"]
 CORE = ["plan", "replica_slot", "rollout", "make_room", "plan_check", "start_limit", "ranks", "condition", "restart"]
 
 # what is broken: file, what stands there, what stands there instead
@@ -55,6 +55,12 @@ FAULTS = {
         "plan", "        as_start_limit_count(slot->plan->starts, &slot->start);", "        ;"),
     "answers to the previous controller are accepted": (
         "plan", "    p->last_configure_id = as_rand_next(&p->rand);\n", ""),
+    "each replica that leaves has a successor at once, however many there are": (
+        "rollout", "    if (c->live + c->early + c->leaves < wanted)\n", "    if (c->live + c->early < wanted)\n"),
+    "a successor waits for the end of the one that leaves": (
+        "rollout", "    return c->live + c->early < wanted ||\n", "    return c->live + c->early + c->leaves < wanted ||\n"),
+    "the next controller does not know who leaves": (
+        "plan", "    slot->facts = *facts;\n", "    slot->facts = *facts;\n    slot->facts.leaves = false;\n"),
     "old ones are retired as soon as new ones start": (
         "rollout", "return slot->state == AS_REPLICA_SLOT_RUNNING && is_trusted(slot);",
         "return (slot->state == AS_REPLICA_SLOT_RUNNING || slot->state == AS_REPLICA_SLOT_STARTING) && is_trusted(slot);"),

@@ -52,6 +52,8 @@ static void add(const struct tally *t)
     sum.given_up += t->given_up;
     sum.duplicates += t->duplicates;
     sum.lacking += t->lacking;
+    sum.left += t->left;
+    sum.succeeded += t->succeeded;
     sum.slowest = AS_MAX(sum.slowest, t->slowest);
 }
 
@@ -68,7 +70,9 @@ static void print(void)
     printf("%" PRIu64 " recoveries of the controller, %" PRIu64 " processes adopted, %" PRIu64
            " impossible ones found, %" PRIu64 " deaths of the dispatcher\n",
            t->recoveries, t->adopted, t->duplicates, t->disconnects);
-    printf("%" PRIu64 " times replicas waited for devices\n", t->lacking);
+    printf("%" PRIu64 " times replicas waited for devices; %" PRIu64 " left by themselves, %" PRIu64
+           " times one became ready beside one that left\n",
+           t->lacking, t->left, t->succeeded);
     printf("slowest convergence after the last fault: %" PRIu64 " ms\n", t->slowest / AS_MS);
 }
 

@@ -45,6 +45,7 @@ struct proc {
     bool linked, retired, gone_reported;
     as_ns asked;   /* when the last ASK arrives, since these arrive in order */
     bool stubborn; /* does not drain, or does not end by SIGTERM */
+    bool leaves;   /* somebody has sent it SIGTERM: it drains by itself, and then ends */
     uint32_t has;  /* devices that its slot has, as the controller counts */
 };
 
@@ -67,6 +68,7 @@ enum event_type {
     E_C_READY,
     E_C_GONE,
     E_C_RETIRED,
+    E_C_LEAVES,
     E_C_ANSWER,
     E_C_EXITED,
     E_C_DISPATCHER,
@@ -103,11 +105,12 @@ struct store { /* the stored state of one deployment, which survives the control
 
 struct tally { /* sums over all runs */
     uint64_t events, starts, deaths, kills, updates, scales, rollbacks, recoveries, adopted, moves,
-        refused, disconnects, settled, given_up, duplicates, lacking, slowest;
+        refused, disconnects, settled, given_up, duplicates, lacking, slowest, left, succeeded;
 };
 
 struct scenario {
-    bool orderly;   /* only new versions and the controller fail: the capacity must be kept */
+    bool orderly;   /* only new versions and the controller fail: the capacity must be kept … */
+    bool leaving;   /* … except that processes leave by themselves: only the surge must be kept */
     bool untouched; /* only the controller dies: nothing may change */
     uint32_t deploys, max_starting, users, faults;
     uint32_t devices; /* of the machine; 0: no process needs one */
@@ -176,6 +179,7 @@ void send_supervisor(struct sim *s, struct event e);
 void send_controller(struct sim *s, struct event e);
 void process_end(struct sim *s, struct proc *p, enum as_exit_kind kind);
 void link_break(struct sim *s, struct proc *p);
+void process_leave(struct sim *s, struct proc *p); /* somebody sends it SIGTERM */
 void dispatcher_kill(struct sim *s);
 struct proc *process_new(struct sim *s); /* NULL: too many */
 void process_add(struct sim *s, struct proc *p);
@@ -216,6 +220,8 @@ void note_settled(struct sim *s, uint32_t deploy);
 void note_move(struct sim *s, uint32_t deploy, const struct as_replica_slot *slot);
 void note_configure(struct sim *s, const struct as_replica_slot *slot,
                     const struct as_replica_slot_facts *to);
+/* It serves from now on: maybe beside one that leaves. */
+void note_successor(struct sim *s, const struct proc *p);
 /* Its next process is about to start. */
 void note_restart(struct sim *s, const struct as_replica_slot *slot);
 void check(struct sim *s);

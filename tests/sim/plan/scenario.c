@@ -84,10 +84,11 @@ void draw_scenario(struct sim *s)
 
     is->orderly = chance(s, 400);
     is->untouched = is->orderly && chance(s, 150);
+    is->leaving = is->orderly && !is->untouched && chance(s, 400);
     is->deploys = 1 + below(s, DEPLOYS);
     is->max_starting = 1 + below(s, 6);
     is->users = 2 + below(s, is->untouched ? 1 : 24);
-    is->faults = is->orderly ? below(s, 6) : below(s, 40);
+    is->faults = is->orderly && !is->leaving ? below(s, 6) : below(s, 40);
     is->busy = between(s, 5 * AS_SEC, 60 * AS_SEC);
     is->devices = chance(s, 500) ? 3 + below(s, 8) : 0;
     draw_policy(s);
@@ -135,6 +136,11 @@ void fault(struct sim *s)
 
     if (s->faults_ended)
         return;
+    if (s->scenario.leaving && dice >= 10) {
+        if (p)
+            process_leave(s, p);
+        return;
+    }
     if (s->scenario.orderly || dice < 20) {
         kill_controller(s);
         return;
@@ -143,6 +149,8 @@ void fault(struct sim *s)
         dispatcher_kill(s);
     else if (!p)
         return;
+    else if (dice < 45)
+        process_leave(s, p);
     else if (dice < 60)
         process_end(s, p, chance(s, 800) ? AS_EXIT_KILLED : AS_EXIT_OOM);
     else if (dice < 75)

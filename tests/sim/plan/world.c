@@ -148,6 +148,7 @@ static void on_register(struct sim *s, struct proc *p)
 {
     p->linked = true;
     p->retired = false;
+    note_successor(s, p);
     send_controller(s, about(E_C_READY, p));
 }
 
@@ -172,6 +173,26 @@ void process_end(struct sim *s, struct proc *p, enum as_exit_kind kind)
         link_break(s, p);
     process_remove(s, p);
     send_controller(s, e);
+}
+
+/* Before it is ready the signal ends it. */
+void process_leave(struct sim *s, struct proc *p)
+{
+    struct event end = about(E_P_END, p);
+
+    if (!p->ready) {
+        process_end(s, p, AS_EXIT_KILLED);
+        return;
+    }
+    if (p->leaves)
+        return;
+    trace(s, "process %u (d%u-%u) leaves", p->token, p->deploy, p->note.number);
+    p->leaves = true;
+    s->tally.left++;
+    if (p->linked)
+        send_controller(s, about(E_C_LEAVES, p));
+    end.kind = AS_EXIT_CODE;
+    schedule(s, s->now + between(s, 0, chance(s, 500) ? 50 * AS_MS : 3 * AS_SEC), end);
 }
 
 static void on_apply(struct sim *s, struct proc *p, const struct event *e)
@@ -268,7 +289,9 @@ static void on_sync(struct sim *s)
     for (uint32_t i = 0; i < s->n_alive; i++) {
         struct proc *p = &s->procs[s->alive[i]];
 
-        if (p->linked && !p->retired)
+        if (p->linked && p->leaves)
+            dispatcher_send(s, p, E_C_LEAVES);
+        else if (p->linked && !p->retired)
             dispatcher_send(s, p, E_C_READY);
     }
 }
@@ -293,7 +316,7 @@ static void on_dispatcher_up(struct sim *s)
     s->dispatcher = true;
     send_controller(s, (struct event){.type = E_C_DISPATCHER, .flag = true});
     for (uint32_t i = 0; i < s->n_alive; i++) {
-        if (s->procs[s->alive[i]].ready)
+        if (s->procs[s->alive[i]].ready && !s->procs[s->alive[i]].leaves)
             schedule_register(s, &s->procs[s->alive[i]]);
     }
 }
@@ -350,7 +373,8 @@ static void process(struct sim *s, struct event *e)
         return;
     if (e->type == E_P_READY)
         on_process_ready(s, p);
-    else if (e->type == E_P_REGISTER && s->dispatcher && e->epoch == s->d_epoch && !p->linked)
+    else if (e->type == E_P_REGISTER && s->dispatcher && e->epoch == s->d_epoch && !p->linked &&
+             !p->leaves)
         on_register(s, p);
     else if (e->type == E_P_APPLY && p->linked && e->epoch == s->d_epoch)
         on_apply(s, p, e);

@@ -40,7 +40,7 @@ static void all_ones_fit(void **state AS_UNUSED)
     char note[AS_REPLICA_FACTS_MAX];
 
     memset(&f, 0xff, sizeof(f));
-    f.ready = f.proved = f.unsure = f.stale = f.retiring = f.early = true;
+    f.ready = f.proved = f.unsure = f.stale = f.retiring = f.early = f.leaves = true;
     assert_int_equal(as_replica_facts_parse(&back, as_replica_facts_write(&f, note)), 0);
     assert_int_equal(back.starts, UINT32_MAX);
 }
@@ -55,12 +55,13 @@ static void a_newer_field_is_skipped_a_missing_one_refused(void **state AS_UNUSE
     assert_int_equal(as_replica_facts_parse(&back, text), 0);
     assert_int_equal(back.number, 3);
     back.number = 42;
-    text.n -= strlen(" early=1"); /* what an older release writes ends here: "retiring=1" */
+    text.n -=
+        strlen(" early=1 leaves=1"); /* what an older release writes ends here: "retiring=1" */
     for (size_t n = 0; n + 1 < text.n; n++)
         assert_int_equal(as_replica_facts_parse(&back, (struct as_str){note, n}), AS_EINVALID);
     assert_int_equal(back.number, 42);
     assert_int_equal(as_replica_facts_parse(&back, text), 0);
-    assert_true(back.retiring && !back.early);
+    assert_true(back.retiring && !back.early && !back.leaves);
     back.number = 42;
     note[12 + 7] = 'x'; /* number=x */
     assert_int_equal(as_replica_facts_parse(&back, text), AS_EINVALID);
