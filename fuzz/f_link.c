@@ -455,7 +455,8 @@ static void begin(struct world *w)
                                             .on_gone = quiet,
                                             .on_kill = quiet,
                                             .on_retired = on_retired,
-                                            .on_answer = on_asked};
+                                            .on_answer = on_asked,
+                                            .on_leaves = on_retired};
     struct as_fleet_conf conf = {.deployment.max_queued = 8,
                                  .max_prefetch = 16,
                                  .deployment.prefetch_work = AS_MS,

@@ -425,6 +425,11 @@ static void on_confirmed(void *ctx, uint64_t id)
     as_dispatcher_send(ctx, &(struct as_ctl_message){.type = AS_CTL_CONFIRMED, .id = id});
 }
 
+static void on_leaves(void *ctx, struct as_str replica, struct as_str token)
+{
+    as_dispatcher_send_text(ctx, AS_CTL_LEAVES, replica, token, AS_STR(""));
+}
+
 const struct as_fleet_ops as_dispatcher_fleet_ops = {
-    on_ready,    on_gone, on_kill, on_retired, on_answer, on_record, as_dispatcher_on_calls_done,
-    on_confirmed};
+    on_ready,     on_gone,  on_kill, on_retired, on_answer, on_record, as_dispatcher_on_calls_done,
+    on_confirmed, on_leaves};

@@ -53,6 +53,7 @@
  *   DRAIN      Accept no new work; end when the requests are answered.
  *   RUNS       replica, deployment, token, state, pid, restarts, text = NOTE's: a replica, for a
  *              new controller. number 1: EXITED follows, since nobody has decided about its end.
+ *              id 1: the dispatcher has sent LEAVES.
  *   STAYS      deployment: DOWN was sent, and no UP since. After the RUNS.
  *   SPAWNED    replica, token, pid: answers SPAWN.
  *   EXITED     replica, token, pid, number = wait status, kind, text = reason and last lines.
@@ -121,6 +122,8 @@
  *
  * The dispatcher sends:
  *   CONFIRMED  id: answers CONFIRM.
+ *   LEAVES     replica, token: the worker has begun to drain by itself, since somebody has sent it
+ *              SIGTERM. It takes no new requests, and ends when it has answered those that it has.
  */
 /* name, sender, receivers; in the order of their numbers */
 #define AS_CTL_MESSAGE_TABLE(X)                                                                    \
@@ -168,7 +171,8 @@
     X(REFUSED, C, D)                                                                               \
     X(ROUTE, C, SD)                                                                                \
     X(CONFIRM, C, D)                                                                               \
-    X(CONFIRMED, D, C)
+    X(CONFIRMED, D, C)                                                                             \
+    X(LEAVES, D, SC)
 
 enum as_ctl_type {
     AS_CTL_NONE,

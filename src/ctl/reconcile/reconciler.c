@@ -56,6 +56,7 @@ static void on_runs(struct as_reconciler *r, const struct as_ctl_message *m)
         snprintf(proc->token, sizeof(proc->token), "%.*s", AS_STR_FMT(m->token));
         proc->pid = (pid_t)m->pid;
         proc->adopted_ready = m->state == AS_CTL_READY_STATE;
+        proc->leaves = proc->adopted_leaves = m->id != 0;
         proc->has_context_file = true;
         as_reconciler_adopt_devices(r, proc, m->text);
     } else if (m->pid) { /* the plan has no slot for it */
@@ -112,9 +113,9 @@ static void on_dispatcher(struct as_reconciler *r, bool serving)
 static void find_with_event(void *arg, struct as_replica_slot *slot)
 {
     struct as_replica_slot **found = arg;
+    const struct as_reconciler_process *proc = as_reconciler_process(slot);
 
-    if (as_reconciler_process(slot) &&
-        (as_reconciler_process(slot)->adopted_ready || as_reconciler_process(slot)->has_ended))
+    if (proc && (proc->adopted_ready || proc->adopted_leaves || proc->has_ended))
         *found = slot;
 }
 
@@ -122,13 +123,19 @@ static void deliver_events(struct as_reconciler *r, struct as_reconciler_deploym
 {
     for (;;) {
         struct as_replica_slot *slot = NULL;
+        struct as_reconciler_process *proc;
+        bool leaves;
 
         as_plan_each(d->plan, find_with_event, &slot);
         if (!slot)
             return;
-        as_reconciler_process(slot)->adopted_ready = false;
-        if (as_reconciler_process(slot)->has_ended)
+        proc = as_reconciler_process(slot);
+        leaves = proc->adopted_leaves;
+        proc->adopted_ready = proc->adopted_leaves = false;
+        if (proc->has_ended)
             handle_death(r, slot);
+        else if (leaves)
+            as_replica_slot_leaves(slot, as_loop_now(r->loop));
         else
             as_replica_slot_ready(slot, as_loop_now(r->loop));
     }
@@ -189,6 +196,16 @@ static void on_revive(struct as_reconciler *r)
     as_log_event(r->log, AS_LOG_INFO, "revive", "replicas=%u", n);
 }
 
+static void on_leaves(struct as_reconciler *r, struct as_replica_slot *slot)
+{
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
+
+    proc->leaves = true;
+    as_log_event(r->log, AS_LOG_INFO, "worker_leaves", "replica=%s pid=%d",
+                 as_id_shown_z(as_reconciler_slot_name(slot)), (int)proc->pid);
+    as_replica_slot_leaves(slot, as_loop_now(r->loop));
+}
+
 /* A message about the current process of a slot. */
 static void handle_process_message(struct as_reconciler *r, struct as_replica_slot *slot,
                                    const struct as_ctl_message *m)
@@ -209,6 +226,8 @@ static void handle_process_message(struct as_reconciler *r, struct as_replica_sl
         as_replica_slot_lost(slot, now);
     } else if (m->type == AS_CTL_RETIRED) {
         as_replica_slot_retired(slot, now);
+    } else if (m->type == AS_CTL_LEAVES) {
+        on_leaves(r, slot);
     } else if (m->type == AS_CTL_ANSWER) {
         as_reconciler_remove_context(slot);
         as_replica_slot_configured(slot, m->id, m->number == 0, m->text, now);

@@ -86,9 +86,10 @@ struct as_reconciler_process {
     enum as_reconciler_wait wait; /* as it was reported last */
     bool has_context_file;        /* its context may be in a file */
     struct as_reconciler_devices devices[AS_RECONCILER_DEVICE_KINDS];
-    /* to be reported to the plan at the end of the turn: an adopted one is READY, or the process
-     * has ended */
-    bool adopted_ready, has_ended;
+    bool leaves; /* it drains by itself: another SIGTERM might meet its end */
+    /* to be reported to the plan at the end of the turn: an adopted one is READY or leaves, or the
+     * process has ended */
+    bool adopted_ready, adopted_leaves, has_ended;
     enum as_exit_kind kind;
     struct as_buf reason;
 };

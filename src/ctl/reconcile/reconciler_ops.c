@@ -70,6 +70,7 @@ static void op_start(void *ctx, struct as_replica_slot *slot)
 
     as_random_hex(proc->token, AS_RECONCILER_TOKEN_BYTES);
     proc->pid = 0;
+    proc->leaves = false;
     proc->wait = AS_RECONCILER_WAIT_NONE;
     d->reconciler->n_started++;
     if (as_reconciler_write_spawn(slot, &text, &why) < 0) {
@@ -103,7 +104,9 @@ static void op_retire(void *ctx AS_UNUSED, struct as_replica_slot *slot)
 static void op_stop(void *ctx AS_UNUSED, struct as_replica_slot *slot, as_ns timeout)
 {
     as_reconciler_send(
-        slot, (struct as_ctl_message){.type = AS_CTL_SIGNAL, .number = SIGTERM, .ns = timeout});
+        slot, (struct as_ctl_message){.type = AS_CTL_SIGNAL,
+                                      .number = as_reconciler_process(slot)->leaves ? 0 : SIGTERM,
+                                      .ns = timeout});
 }
 
 static void op_kill(void *ctx AS_UNUSED, struct as_replica_slot *slot, struct as_str why)

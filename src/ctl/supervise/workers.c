@@ -103,7 +103,7 @@ void as_workers_process_ended(struct as_workers_row *w, int status, enum as_exit
 {
     w->last_exit.pid = w->process ? as_process_pid(w->process) : 0;
     w->process = NULL;
-    w->in_former = false;
+    w->in_former = w->leaves = false;
     w->last_exit.undecided = true;
     w->last_exit.status = status;
     w->last_exit.kind = kind;
@@ -284,6 +284,9 @@ static void handle_process_message(struct as_workers_row *w, const struct as_ctl
         if (w->state == AS_CTL_READY_STATE)
             set_state(w, AS_CTL_LOST_STATE);
         break;
+    case AS_CTL_LEAVES:
+        w->leaves = true;
+        break;
     case AS_CTL_KILL:
         as_process_kill(w->process, m->text);
         break;
@@ -392,13 +395,13 @@ bool as_workers_handle_former(struct as_workers *all, const struct as_ctl_messag
 {
     struct as_workers_row *w = as_workers_find_running(all, m->token);
 
-    if (w && m->type == AS_CTL_KILL)
+    if (w && (m->type == AS_CTL_KILL || m->type == AS_CTL_LEAVES))
         handle_process_message(w, m);
     if (w && m->type == AS_CTL_GONE)
         w->in_former = false;
     /* READY of the former one came too late; its GONE is out of date when the new one has sent
      * READY */
-    return m->type == AS_CTL_ANSWER ||
+    return m->type == AS_CTL_ANSWER || m->type == AS_CTL_LEAVES ||
            (m->type == AS_CTL_GONE && w && w->state == AS_CTL_LOST_STATE);
 }
 
@@ -429,6 +432,7 @@ void as_workers_set_controller(struct as_workers *all, struct as_channel *channe
 
         m.token = as_str_of(w->token);
         m.number = w->last_exit.undecided;
+        m.id = w->leaves;
         m.text = as_str_of(w->note);
         as_channel_send(channel, &m);
         if (w->last_exit.undecided)

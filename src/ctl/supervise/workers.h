@@ -43,7 +43,7 @@ void as_workers_set_dispatcher(struct as_workers *all, struct as_channel *channe
  * messages about a replica that the new one has are ignored. */
 void as_workers_switch_dispatcher(struct as_workers *all, struct as_channel *channel);
 void as_workers_remove_former(struct as_workers *all);
-/* READY, GONE, KILL, RETIRED or ANSWER of the former dispatcher. True: to be passed to the
+/* READY, GONE, KILL, RETIRED, ANSWER or LEAVES of the former dispatcher. True: to be passed to the
  * controller. */
 bool as_workers_handle_former(struct as_workers *all, const struct as_ctl_message *m);
 /* A message of a process that an earlier version has started has names of deployments and replicas:
@@ -66,7 +66,8 @@ void as_workers_controller_ready(struct as_workers *all);
 void as_workers_set_controller(struct as_workers *all, struct as_channel *channel);
 
 /* SPAWN, SIGNAL, NOTE, PLACE, REMOVE, DOWN, UP, STATUS, DELETE, DECLARE of the controller; READY,
- * GONE, MODEL of the dispatcher; KILL of both. Messages about a process that has ended are ignored.
+ * GONE, LEAVES, MODEL of the dispatcher; KILL of both. Messages about a process that has ended are
+ * ignored.
  */
 void as_workers_handle(struct as_workers *all, const struct as_ctl_message *m);
 

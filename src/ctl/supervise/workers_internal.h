@@ -19,6 +19,7 @@ struct as_workers_row {
     struct as_process *process; /* NULL: it waits, is given up, or has just died */
     enum as_ctl_state state;
     bool in_former; /* the former dispatcher may have requests of it */
+    bool leaves;    /* its process drains by itself: LEAVES */
     uint32_t restarts;
     char *name, *deployment;
     char *token;          /* of the process, or of the last one it had */

@@ -160,6 +160,7 @@ static As__Replica *save_worker(const struct as_workers_row *w, As__Supervisor *
     m->spawn = as_reexec_bytes(as_buf_slice(&w->spawn));
     m->state = as_str_dup(as_str_of(as_ctl_state_name(w->state)));
     m->restarts = w->restarts;
+    m->leaves = w->leaves;
     m->end_undecided = w->last_exit.undecided;
     m->end_pid = (uint32_t)w->last_exit.pid;
     m->end_status = (uint32_t)w->last_exit.status;
@@ -220,6 +221,7 @@ static void restore_worker(struct as_workers *all, struct as_reexec_reader *in,
     as_buf_set(&w->reason, as_reexec_str(m->reason));
     as_buf_set(&w->spawn, as_reexec_str(m->spawn));
     w->restarts = m->restarts;
+    w->leaves = m->leaves;
     w->last_exit.undecided = m->end_undecided;
     w->last_exit.pid = (pid_t)m->end_pid;
     w->last_exit.status = (int)m->end_status;

@@ -117,6 +117,10 @@ struct as_fleet_ops {
     void (*on_calls_done)(void *ctx);
     /* After as_fleet_confirm. */
     void (*on_confirmed)(void *ctx, uint64_t id);
+    /* One of our workers has begun to drain, although neither the fleet drains nor
+     * as_fleet_retire_process was called for it. It gets nothing new, and ends when it has answered
+     * what it has. */
+    void (*on_leaves)(void *ctx, struct as_str replica, struct as_str token);
 };
 
 int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_fleet_conf *conf,

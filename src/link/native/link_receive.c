@@ -275,6 +275,18 @@ static void on_returned(struct as_link *l, const struct as_frame *f)
     as_upstream_check_retired(&l->up);
 }
 
+static void on_drain(struct as_link *l)
+{
+    struct as_fleet *f = l->up.fleet;
+
+    if (l->state != AS_LINK_READY)
+        return;
+    as_link_move(l, AS_LINK_DRAINING);
+    as_fleet_close_websockets(&l->up);
+    if (l->up.process && !l->up.retiring && !f->draining)
+        f->ops.on_leaves(f->ctx, as_str_of(l->up.name), as_str_of(l->up.process->token));
+}
+
 static void on_link_frame(struct as_link *l, const struct as_frame *f)
 {
     size_t had = l->out.bytes;
@@ -303,10 +315,7 @@ static void on_link_frame(struct as_link *l, const struct as_frame *f)
         as_link_on_control(l, f);
         break;
     case AS_FRAME_DRAIN:
-        if (l->state == AS_LINK_READY) {
-            as_link_move(l, AS_LINK_DRAINING);
-            as_fleet_close_websockets(&l->up);
-        }
+        on_drain(l);
         break;
     case AS_FRAME_GOODBYE:
         if (l->state == AS_LINK_READY || l->state == AS_LINK_DRAINING)

@@ -113,14 +113,38 @@ def test_worker_ends_by_itself(staged, stage, connect, word, reason):
 
 
 def test_worker_told_to_end_under_load(staged):
-    """SIGTERM to a worker: it finishes what it has, gives back the rest, and comes again. Nobody notices."""
+    """SIGTERM to a worker: it finishes what it has, gives back the rest, and another replica takes its place. Nobody notices."""
     server = staged("--workers", "2")
     with Load(server.address, add_one("fast"), threads=8) as load:
         for i in range(4):
             load.wait_more(100)
-            replace(server, f"staged-{i % 2}", signal.SIGTERM)
+            pid = list(server.workers().values())[i % 2]
+            procs.kill(pid, signal.SIGTERM)
+            wait.until(lambda pid=pid: pid not in (now := server.workers().values()) and len(now) == 2, lambda: server.status())
         load.wait_more(100)
     assert set(load.outcomes) == {"OK"}, load.errors[0]
+
+
+def test_the_next_one_serves_while_a_worker_told_to_end_still_works(staged, stage, connect):
+    server = staged()
+    client = connect(server)
+    long = client.begin("staged", {}, id="long")
+    (first,) = stage.started(1)
+    procs.kill(first.pid, signal.SIGTERM)
+    other = client.begin("staged", {}, id="other")
+    second = stage.started(2)[1]
+    assert (second.tag, procs.alive(first.pid)) == ("other", True)
+    second.go()
+    assert other.exception() is None
+    assert {r["pid"]: r["state"] for r in server.status()["replicas"]} == {first.pid: "draining", second.pid: "ready"}
+    assert server.deployment("staged")["status"] == "HEALTHY"
+    first.go()
+    assert long.exception() is None
+    wait.until(lambda: not procs.alive(first.pid), "it to end")
+    wait.until(lambda: server.workers() == {"staged-1": second.pid}, lambda: server.status())
+    server.log.wait(r"event=worker_leaves replica=staged-0")
+    server.log.wait(r"event=reconfigured rank=0")  # the rank of the former one, which is free now
+    assert not server.log.find(r"event=worker_exit")
 
 
 def test_a_dead_worker_takes_its_children_along(staged, connect):

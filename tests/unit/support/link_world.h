@@ -52,11 +52,11 @@ static struct {
     struct hand hand[HANDS];
     struct request q[CALLS];
     uint32_t n;
-    uint32_t ready, gone, killed, retired, answers;
+    uint32_t ready, gone, killed, retired, answers, left;
     const struct as_frame_traffic *traffic; /* sent by workers that join; or NULL */
     char why[256];                          /* of the last kill, or answer */
-    char token[16];                         /* of the last kill, retirement or answer */
-    uint64_t id;                            /* of the last answer … */
+    char token[16]; /* of the last kill, retirement, answer or one that left */
+    uint64_t id;    /* of the last answer … */
     int err;
     uint32_t records;
     bool declared;          /* what is restored is from code … */
@@ -97,6 +97,13 @@ AS_UNUSED static void on_retired(void *ctx AS_UNUSED, struct as_str replica AS_U
                                  struct as_str token)
 {
     w.retired++;
+    keep(w.token, sizeof(w.token), token);
+}
+
+AS_UNUSED static void on_leaves(void *ctx AS_UNUSED, struct as_str replica AS_UNUSED,
+                                struct as_str token)
+{
+    w.left++;
     keep(w.token, sizeof(w.token), token);
 }
 
@@ -166,7 +173,8 @@ AS_UNUSED static void begin(struct as_fleet_conf conf)
                                             .on_kill = on_kill,
                                             .on_retired = on_retired,
                                             .on_answer = on_answered,
-                                            .on_record = on_record};
+                                            .on_record = on_record,
+                                            .on_leaves = on_leaves};
 
     memset(&w, 0, sizeof(w));
     for (int i = 0; i < HANDS; i++)

@@ -14,7 +14,7 @@ struct world {
     struct as_buf messages;            /* "TYPE replica;" of each message but NOTE */
     char token[5][64];                 /* the newest of echo-0, echo-1 … */
     char note[5][256], reason[5][256]; /* what else the supervisor stores of each */
-    uint32_t starts[5], number;        /* of the last FATAL, COMPLETE */
+    uint32_t starts[5], number;        /* of the last FATAL, COMPLETE, SIGNAL */
     enum as_ctl_state state[5];
     char status[256], application[256];
     struct as_buf spawn; /* the last SPAWN's text */
@@ -46,7 +46,7 @@ AS_UNUSED static void on_send(void *ctx, const struct as_ctl_message *m)
     } else if (m->type == AS_CTL_PLACE) {
         snprintf(w->reason[i], sizeof(w->reason[i]), "%.*s", AS_STR_FMT(m->text));
         w->state[i] = m->state;
-    } else if (m->number) {
+    } else if (m->number || m->type == AS_CTL_SIGNAL) {
         w->number = m->number;
     }
     if (m->deployment.n && m->replica.n && m->type != AS_CTL_DECLARE) /* a replica's id */

@@ -29,6 +29,7 @@ struct world {
     int null;
     uint32_t pid; /* of the last message */
     uint32_t kind, number;
+    uint64_t leaves;   /* of the last RUNS */
     const char *until; /* the loop stops when a peer has received this */
     uint32_t stopped;
 };
@@ -64,6 +65,8 @@ AS_UNUSED static void on_readable(struct as_sock *s, int events AS_UNUSED)
             w->pid = m.pid;
         if (m.type == AS_CTL_KNOWN)
             w->number = m.number;
+        if (m.type == AS_CTL_RUNS)
+            w->leaves = m.id;
         if (m.type == AS_CTL_EXITED) {
             w->kind = m.kind;
             w->number = m.number;

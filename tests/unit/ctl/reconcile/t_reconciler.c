@@ -256,6 +256,50 @@ static void a_new_controller_starts_what_is_missing(void **state AS_UNUSED)
     close_world(w);
 }
 
+/* The signal that it got from somebody else is enough: its next one might end it too early. */
+static void a_worker_that_leaves_gets_a_successor_and_no_signal(void **state AS_UNUSED)
+{
+    struct world *w = open_ready();
+
+    handle(w, message_about(w, AS_CTL_LEAVES, 0));
+    turn(w);
+    assert_string_equal(messages(w), "RETIRE echo-0;SPAWN echo-2;");
+    send_ready(w, 2);
+    clear_messages(w);
+    w->number = 1;
+    handle(w, message_about(w, AS_CTL_RETIRED, 0));
+    turn(w);
+    assert_string_equal(messages(w), "SIGNAL echo-0;");
+    assert_int_equal(w->number, 0);
+    send_exited(w, 0, 0, AS_EXIT_STOPPED);
+    assert_non_null(strstr(messages(w), "REMOVE echo-0;"));
+    close_world(w);
+}
+
+/* LEAVES came while there was no controller: RUNS says it. */
+static void the_next_controller_knows_who_leaves(void **state AS_UNUSED)
+{
+    struct world *w = open_ready();
+    struct as_ctl_message m;
+
+    as_reconciler_close(w->reconciler);
+    turn(w);
+    as_reconciler_free(w->reconciler);
+    new_reconciler(w, 2, 2);
+    clear_messages(w);
+    for (uint32_t i = 0; i < 2; i++) {
+        m = message_about(w, AS_CTL_RUNS, i);
+        m.pid = 1000 + i;
+        m.id = i == 1;
+        m.text = as_str_of(w->note[i]);
+        handle(w, m);
+    }
+    send_told(w, true);
+    assert_non_null(strstr(messages(w), "RETIRE echo-1;SPAWN echo-2;"));
+    assert_null(strstr(messages(w), "echo-0"));
+    close_world(w);
+}
+
 /* RUNS of a replica without a process; undecided: EXITED follows. */
 static void send_dead(struct world *w, uint32_t i, bool undecided)
 {
@@ -358,6 +402,8 @@ int main(void)
         cmocka_unit_test(the_first_replica_of_each_deployment_comes_first),
         cmocka_unit_test(a_new_controller_starts_nothing_that_runs),
         cmocka_unit_test(a_new_controller_starts_what_is_missing),
+        cmocka_unit_test(a_worker_that_leaves_gets_a_successor_and_no_signal),
+        cmocka_unit_test(the_next_controller_knows_who_leaves),
         cmocka_unit_test(an_undecided_end_is_decided_by_the_next_controller),
         cmocka_unit_test(what_was_given_up_is_tried_again_and_stays_down_until_it_is_ready),
         cmocka_unit_test(ranks_are_those_of_the_processes_that_run),

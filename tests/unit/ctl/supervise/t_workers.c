@@ -230,6 +230,34 @@ static void a_worker_that_is_asked_to_end_is_stopped(void **state AS_UNUSED)
     close_world(w);
 }
 
+/* The controller may have been dead when the dispatcher said so. */
+static void a_new_controller_is_told_who_leaves(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+    struct as_ctl_message m = message_about(AS_CTL_LEAVES, "echo-0", "t1", "");
+
+    run_one(w);
+    for (int i = 0; i < 2; i++) {
+        if (i == 1) /* during an upgrade the former dispatcher may be the one that knows */
+            assert_true(as_workers_handle_former(w->workers, &m));
+        as_workers_set_controller(w->workers, NULL);
+        clear_received(w);
+        as_workers_set_controller(w->workers, w->controller->channel);
+        run_until(w, "RUNS echo-0");
+        assert_int_equal(w->leaves, i);
+    }
+    kill((pid_t)w->pid, SIGKILL); /* the next process does not */
+    run_until(w, "EXITED echo-0");
+    spawn(w, "echo-0", "t2", "exec sleep 1000");
+    run_until(w, "SPAWNED echo-0");
+    as_workers_set_controller(w->workers, NULL);
+    clear_received(w);
+    as_workers_set_controller(w->workers, w->controller->channel);
+    run_until(w, "RUNS echo-0");
+    assert_int_equal(w->leaves, 0);
+    close_world(w);
+}
+
 static void nothing_is_started_after_stop(void **state AS_UNUSED)
 {
     struct world *w = open_world();
@@ -298,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_second_start_of_a_replica_is_ignored),
         cmocka_unit_test(a_new_dispatcher_gets_the_whole_state_then_told),
         cmocka_unit_test(a_worker_that_is_asked_to_end_is_stopped),
+        cmocka_unit_test(a_new_controller_is_told_who_leaves),
         cmocka_unit_test(nothing_is_started_after_stop),
         cmocka_unit_test(a_message_of_an_earlier_version_gets_ids),
     };

@@ -339,6 +339,50 @@ static void a_retiring_replica_that_dies_has_retired(void **state AS_UNUSED)
     end();
 }
 
+/* --- leaving by itself --- */
+
+static void a_worker_of_ours_that_drains_by_itself_is_reported(void **state AS_UNUSED)
+{
+    struct request *a;
+    struct hand *h;
+
+    begin(usual());
+    h = join(0, "t0", false, &no_options);
+    a = submit();
+    start(h, 1);
+    as_frame_put_text(&h->out, AS_FRAME_DRAIN, (struct as_str){0});
+    UNTIL(w.left == 1);
+    assert_string_equal(w.token, "t0");
+    as_frame_put_text(&h->out, AS_FRAME_DRAIN, (struct as_str){0}); /* once */
+    as_frame_put_end(&h->out, h->streams[0], 0);
+    UNTIL(a->answered);
+    assert_int_equal(w.left, 1);
+    end();
+}
+
+/* Nobody waits for that: it came by itself, is to end anyway, or the whole fleet drains. */
+static void others_that_drain_are_not_reported(void **state AS_UNUSED)
+{
+    struct request *a;
+    struct hand *h;
+
+    for (int i = 0; i < 3; i++) {
+        begin(usual());
+        h = join(0, i == 0 ? "join" : "t0", false, &no_options);
+        a = submit();
+        start(h, 1);
+        if (i == 1)
+            as_fleet_retire_process(w.fleet, AS_STR("t0"));
+        if (i == 2)
+            as_fleet_drain(w.fleet);
+        as_frame_put_text(&h->out, AS_FRAME_DRAIN, (struct as_str){0});
+        as_frame_put_end(&h->out, h->streams[0], 0);
+        UNTIL(a->answered);
+        assert_int_equal(w.left, 0);
+        end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +397,8 @@ int main(void)
         cmocka_unit_test(every_control_has_an_answer),
         cmocka_unit_test(an_idle_replica_retires_at_once),
         cmocka_unit_test(a_busy_replica_retires_with_its_last_answer),
+        cmocka_unit_test(a_worker_of_ours_that_drains_by_itself_is_reported),
+        cmocka_unit_test(others_that_drain_are_not_reported),
         cmocka_unit_test(a_retiring_replica_that_dies_has_retired),
     };
 
