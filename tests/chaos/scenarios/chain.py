@@ -2,9 +2,9 @@
 all three: none may be lost.
 
 200 requests/s enter at the first deployment; two replicas of each, all of which may be repeated. kills: 4 random replicas a
-second. sigterm: one a second is asked to end; its successor starts only when it has ended its calls, so more than the replicas
-can bear comes sooner than with kills. update: the application is deployed again with other versions. upgrade: supervisor,
-controller and dispatcher become another image.
+second. sigterm and sigterm_storm: one and 4 a second are asked to end, and finish their calls, which wait for replicas that are
+asked to end, too. update: the application is deployed again with other versions. upgrade: supervisor, controller and dispatcher
+become another image.
 """
 
 import json
@@ -72,6 +72,10 @@ def ended(server, options, count):
     return {"ended": len(Ender(server, 1, count // 4, options.seed).join())}
 
 
+def ended_in_storm(server, options, count):
+    return {"ended": len(Ender(server, server.KILLS_PER_S, count, options.seed).join())}
+
+
 def updated(server, options, count):
     times = max(1, count // 20)
     for n in range(times):
@@ -88,7 +92,7 @@ def upgraded(server, options, count):
     return {"upgrades": times}
 
 
-PARTS = {"kills": killed, "sigterm": ended, "update": updated, "upgrade": upgraded}
+PARTS = {"kills": killed, "sigterm": ended, "sigterm_storm": ended_in_storm, "update": updated, "upgrade": upgraded}
 
 
 def run(options):
