@@ -82,7 +82,7 @@ class counted:
 
 
 def names_refusal(server, source, text):
-    line = next(line for line in server.log.lines if "event=payload_refused" in line and f"from={source} " in line)
+    line = server.log.wait(f"event=payload_refused from={source} ").string
     assert text in line and re.search(r"skipped=\d+$", line)
 
 
