@@ -1,4 +1,4 @@
-"""The import hooks: what `import ray`, `import ray.serve` and their submodules find.
+"""The import hooks: what `import ray`, `import ray.serve` and their submodules find, and `import starlette`.
 
 `ray.serve` and its submodules are the modules of anyserve.serve themselves, under a second name. Where ray is not installed,
 `ray` is the package of the same name in this folder; where it is, it is the installed one, whose functions are taught to deal
@@ -21,6 +21,7 @@ __all__ = ["install_hooks"]
 SERVE, OURS = "anyserve.serve", __package__ + ".ray"
 # of the installed ray, the modules that are changed after they were loaded
 PATCHES = {"ray": "patch_ray", "ray.exceptions": "patch_exceptions", "ray.util.state": "patch_state", "ray.util.state.api": "patch_state"}
+STARLETTE = "starlette"
 
 
 class _Alias:
@@ -69,6 +70,19 @@ def _patch_of(name: str) -> Callable[[ModuleType], None]:
     return patch
 
 
+def _load_submodules_when_used(module: ModuleType) -> None:
+    """Importing ray.serve loads the modules of starlette under Ray, so programs write `import starlette` and then
+    `starlette.requests.Request`. Here a module is loaded when it is named: not every program needs them."""
+
+    def find(name: str) -> Any:
+        full = "%s.%s" % (module.__name__, name)
+        if name.startswith("_") or importlib.util.find_spec(full) is None:
+            raise AttributeError("module %r has no attribute %r" % (module.__name__, name))
+        return importlib.import_module(full)
+
+    module.__dict__.setdefault("__getattr__", find)
+
+
 def _missing(name: str) -> ModuleNotFoundError:
     return ModuleNotFoundError("No module named %r: AnyServe does not have it (%s)" % (name, PAGE), name=name)
 
@@ -89,23 +103,26 @@ class Finder:
     """On sys.meta_path, before all others."""
 
     def find_spec(self, name: str, path: Optional[Sequence[str]] = None, target: Any = None) -> Optional[ModuleSpec]:
+        if name == STARLETTE:
+            spec = PathFinder.find_spec(name, path)
+            return None if spec is None else self._patched(spec, _load_submodules_when_used)
         if not name.startswith("ray") or (name != "ray" and name[3] != "."):
             return None
         if name == "ray.serve" or name.startswith("ray.serve."):
             return _alias(name, SERVE + name[9:])
         if name == "ray":
             spec = _find_installed(name)
-            return _alias(name, OURS) if spec is None else self._patched(spec)
+            return _alias(name, OURS) if spec is None else self._patched(spec, _patch_of(name))
         if sys.modules["ray"].__name__ == OURS:
             return _alias(name, OURS + name[3:])
         if name in PATCHES:
             spec = _find_installed(name, path)
-            return None if spec is None else self._patched(spec)
+            return None if spec is None else self._patched(spec, _patch_of(name))
         return None
 
     @staticmethod
-    def _patched(spec: ModuleSpec) -> ModuleSpec:
-        spec.loader = _Patched(spec.loader, _patch_of(spec.name))  # type: ignore[assignment]
+    def _patched(spec: ModuleSpec, patch: Callable[[ModuleType], None]) -> ModuleSpec:
+        spec.loader = _Patched(spec.loader, patch)  # type: ignore[assignment]
         return spec
 
 
@@ -117,3 +134,5 @@ def install_hooks() -> None:
         module = sys.modules.get(name)
         if module is not None:
             _patch_of(name)(module)
+    if STARLETTE in sys.modules:
+        _load_submodules_when_used(sys.modules[STARLETTE])
