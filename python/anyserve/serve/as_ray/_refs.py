@@ -18,10 +18,11 @@ from collections import deque
 from typing import Any, AsyncIterator, Callable, Deque, Dict, Generator, Iterator, List, Optional, Sequence, Tuple, Union
 
 from .. import _payload
-from .._transport import CallMeta, FailedReply, Held, Reply, current_request, current_transport
+from .._transport import CallMeta, FailedReply, Held, Reply
 from ..exceptions import ActorDiedError, ActorUnavailableError, DeploymentUnavailableError, RayServeException, RayTaskError
 from ..handle import DeploymentResponse, DeploymentResponseGenerator
 from ._hidden import PREFIX, message_of
+from ._leaving import is_on_loop, way_out
 
 __all__ = ["ObjectRef", "ObjectRefGenerator", "call", "cancel", "get", "put", "wait"]
 
@@ -101,18 +102,19 @@ def _as_ray_says(error: BaseException, meta: Optional[CallMeta]) -> BaseExceptio
 class ObjectRef(DeploymentResponse[Any]):
     """A result that may not be there yet: `ray.get(ref)`, `await ref`, or an argument of another call."""
 
-    __slots__ = ("_hex", "_watched", "_shared")
+    __slots__ = ("_beside", "_hex", "_watched", "_shared")
 
-    def __init__(self, reply: Optional[Reply], meta: Optional[CallMeta] = None, hex: str = "") -> None:
+    def __init__(self, reply: Optional[Reply], meta: Optional[CallMeta] = None, hex: str = "", beside: bool = False) -> None:
         super().__init__(reply, meta)  # type: ignore[arg-type]
         self._hex, self._watched, self._shared = hex, False, False
+        self._beside = beside  # a thread reads the answer, so that an event loop may be blocked until it is there
 
     @property
     def reply(self) -> Reply:
         if self._reply is None:  # it came from another process, which shares the value
             from ._store import fetch
 
-            self._reply = fetch(self._hex)
+            self._reply, self._beside = fetch(self._hex)
         return self._reply
 
     @property
@@ -228,8 +230,8 @@ def _shared_ref(hex: str) -> ObjectRef:
 class ObjectRefGenerator:
     """The references of what a generator yields, as they come."""
 
-    def __init__(self, reply: Reply, meta: CallMeta) -> None:
-        self._reply, self._meta, self._failed = reply, meta, False
+    def __init__(self, reply: Reply, meta: CallMeta, beside: bool = False) -> None:
+        self._reply, self._meta, self._failed, self._beside = reply, meta, False, beside
 
     def __iter__(self) -> Iterator[ObjectRef]:
         return self
@@ -242,7 +244,7 @@ class ObjectRefGenerator:
         return ObjectRef(FailedReply(_as_ray_says(error, self._meta)))
 
     def __next__(self) -> ObjectRef:
-        _check_loop()
+        _check_loop([self])
         if self._failed:
             raise StopIteration
         try:
@@ -266,6 +268,16 @@ class ObjectRefGenerator:
         self._reply.cancel()
 
 
+def of_response(response: DeploymentResponse[Any]) -> ObjectRef:
+    """A reference to the result of a call of serve. Both are the same call: cancelling one cancels it."""
+    return ObjectRef(response.reply, response._meta)
+
+
+def of_stream(response: "DeploymentResponseGenerator[Any]") -> ObjectRefGenerator:
+    """References to the results of a stream; the results that were read before are not among them."""
+    return ObjectRefGenerator(response._reply, response._meta)
+
+
 # --- calls ---
 
 Returned = Union[ObjectRef, ObjectRefGenerator, List[ObjectRef], None]
@@ -274,12 +286,13 @@ Returned = Union[ObjectRef, ObjectRefGenerator, List[ObjectRef], None]
 def call(meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], num_returns: Any = 1, keep: Any = None) -> Returned:
     """Calls a hidden deployment, and never waits. keep: what must not end before the call has. Raises what is wrong with the
     arguments."""
-    reply = current_transport().call(meta, args, kwargs, current_request.get())
+    transport, parent, beside = way_out()
+    reply = transport.call(meta, args, kwargs, parent)
     if keep is not None:
         reply.add_done_callback(lambda _, keep=keep: None)  # type: ignore[misc]
     if meta.stream:
-        return ObjectRefGenerator(reply, meta)
-    ref = ObjectRef(reply, meta)
+        return ObjectRefGenerator(reply, meta, beside)
+    ref = ObjectRef(reply, meta, beside=beside)
     if num_returns == 1:
         return ref
     from ._tasks import pick
@@ -290,14 +303,10 @@ def call(meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], num_retu
 # --- get, wait, put, cancel ---
 
 
-def _check_loop() -> None:
-    """In a replica, answers are read by the loop that would be blocked."""
-    if "ANYSERVE_LINK" in os.environ:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return
-        raise RuntimeError("ray.get() and ray.wait() cannot be called in an async method: `await ref` there instead.")
+def _check_loop(refs: Sequence[Any]) -> None:
+    """In a replica, answers of calls that serve has made are read by the loop that would be blocked."""
+    if not all(getattr(r, "_beside", False) or (isinstance(r, DeploymentResponse) and r.reply.done()) for r in refs) and is_on_loop():
+        raise RuntimeError("ray.get() and ray.wait() cannot wait for this call in an async method: `await ref` there instead.")
 
 
 def _timeout_error() -> Exception:
@@ -324,8 +333,7 @@ def get(object_refs: Any, *, timeout: Optional[float] = None, _use_object_store:
     if isinstance(object_refs, (ObjectRefGenerator, DeploymentResponseGenerator)):
         return object_refs
     if isinstance(object_refs, DeploymentResponse):
-        if not object_refs.reply.done():
-            _check_loop()
+        _check_loop([object_refs])
         return _get_one(object_refs, None if timeout is None else time.monotonic() + timeout)
     if not isinstance(object_refs, list):
         raise ValueError("Invalid type of object refs, %s, is given. 'object_refs' must either be an ObjectRef or a list of "
@@ -334,8 +342,7 @@ def get(object_refs: Any, *, timeout: Optional[float] = None, _use_object_store:
         if not isinstance(ref, DeploymentResponse):
             raise ValueError("Invalid type of object refs, %s, is given. 'object_refs' must either be an ObjectRef or a list of "
                              "ObjectRefs. " % type(ref))  # fmt: skip
-    if object_refs and not all(r.reply.done() for r in object_refs):
-        _check_loop()
+    _check_loop(object_refs)
     return _get_all(object_refs, None if timeout is None else time.monotonic() + timeout)
 
 
@@ -428,7 +435,7 @@ def wait(ray_waitables: Any, *, num_returns: int = 1, timeout: Optional[float] =
     refs = ray_waitables
     _check_wait(refs, num_returns, timeout)
     if timeout != 0 and sum(r.reply.done() for r in refs) < num_returns and refs:
-        _check_loop()
+        _check_loop(refs)
         for ref in refs:
             _watch(ref)
         wait_for([r.reply.done for r in refs], num_returns, timeout)

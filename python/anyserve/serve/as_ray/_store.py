@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any, Dict
+from typing import Any, Dict, Tuple
 
-from .._transport import CallMeta, Reply, current_request, current_transport
+from .._transport import CallMeta, Reply
 from . import _hidden
 from ._job import job
+from ._leaving import way_out
 
 __all__ = ["Store", "fetch", "share"]
 
@@ -48,7 +49,8 @@ _lock = threading.Lock()
 _known: set[str] = set()  # applications that exist
 
 
-def _call(method: str, *args: Any) -> Reply:
+def _call(method: str, *args: Any) -> Tuple[Reply, bool]:
+    """The call, and whether a thread reads its answer."""
     application = _hidden.job_application("store")
     with _lock:
         if application not in _known:
@@ -58,7 +60,8 @@ def _call(method: str, *args: Any) -> Reply:
                     _hidden.create(application, info, Store, options={"max_ongoing_requests": LIMIT})
             _known.add(application)
     meta = CallMeta(application, "Store", method)
-    return current_transport().call(meta, args, {}, current_request.get())
+    transport, parent, beside = way_out()
+    return transport.call(meta, args, {}, parent), beside
 
 
 def forget() -> None:
@@ -75,9 +78,9 @@ def share(key: str, ref: Any) -> None:
         if error is not None:
             _call("fail", key, error)
 
-    _call("set", key, ref).add_done_callback(check)
+    _call("set", key, ref)[0].add_done_callback(check)
 
 
-def fetch(key: str) -> Reply:
-    """The call that ends with the value."""
+def fetch(key: str) -> Tuple[Reply, bool]:
+    """The call that ends with the value, and whether a thread reads its answer."""
     return _call("get", key)
