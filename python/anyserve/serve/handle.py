@@ -53,6 +53,13 @@ def _is_in_cell() -> bool:
     return ipython is not None and ipython.get_ipython() is not None and os.environ.get("ANYSERVE_LINK") is None
 
 
+def _references() -> Any:
+    """Loaded when a program asks for references: programs of serve alone do not."""
+    from .as_ray import _refs
+
+    return _refs
+
+
 class _Response(Generic[R]):
     __slots__ = ("_reply", "_meta", "_cancelled", "__weakref__")
 
@@ -98,6 +105,16 @@ class DeploymentResponse(_Response[R], Argument):
             _check_no_loop("await response")
         return self._reply.result(timeout_s if timeout_s is None or timeout_s >= 0 else None)  # type: ignore[no-any-return]
 
+    async def _to_object_ref(self) -> Any:
+        """A reference to the result, as tasks and actors of as_ray take it, also within a list. Does not wait for the result."""
+        return _references().of_response(self)
+
+    def _to_object_ref_sync(self, _timeout_s: Optional[float] = None, _allow_running_in_asyncio_loop: bool = False) -> Any:
+        """The same outside of an event loop."""
+        if not _allow_running_in_asyncio_loop:
+            _check_no_loop("await response._to_object_ref()")
+        return _references().of_response(self)
+
     def __reduce__(self) -> Tuple[Any, ...]:
         raise RayServeException(_NESTED)
 
@@ -126,6 +143,16 @@ class DeploymentResponseGenerator(_Response[R]):
     def result(self, *, timeout_s: Optional[float] = None, _skip_asyncio_check: bool = False) -> R:
         """TypeError: a stream has many results."""
         raise TypeError(_STREAM_RESULT)
+
+    async def _to_object_ref_gen(self) -> Any:
+        """References to the results, as they come."""
+        return _references().of_stream(self)
+
+    def _to_object_ref_gen_sync(self, _timeout_s: Optional[float] = None, _allow_running_in_asyncio_loop: bool = False) -> Any:
+        """The same outside of an event loop."""
+        if not _allow_running_in_asyncio_loop:
+            _check_no_loop("await response._to_object_ref_gen()")
+        return _references().of_stream(self)
 
     def __reduce__(self) -> Tuple[Any, ...]:
         raise RuntimeError(_STREAM_AS_ARGUMENT)
