@@ -99,7 +99,7 @@ for text in ("ray.data", "ray.util.queue", "ray.serve.llm", "ray.serve._private"
         importlib.import_module(text)
     except ModuleNotFoundError as e:
         print(e.name, "docs/guide/from-ray.md" in str(e))
-for what, name in ((ray, "cluster_resources"), (ray.util, "ActorPool")):
+for what, name in ((ray, "timeline"), (ray.util, "ActorPool")):
     try:
         getattr(what, name)
     except AttributeError as e:
@@ -107,7 +107,36 @@ for what, name in ((ray, "cluster_resources"), (ray.util, "ActorPool")):
 print(hasattr(ray, "nodes"))
 """)  # fmt: skip
     assert out.splitlines() == ["ray.data True", "ray.util.queue True", "ray.serve.llm True", "ray.serve._private True",
-                                "ray.train True", "cluster_resources True", "ActorPool True", "False"]  # fmt: skip
+                                "ray.train True", "timeline True", "ActorPool True", "False"]  # fmt: skip
+
+
+def test_what_is_said_about_the_machine(world):
+    out = run(world, """
+import json
+import ray, ray.util
+from ray.exceptions import NodeDiedError, ObjectLostError, ObjectStoreFullError, OwnerDiedError
+ray.init(num_cpus=3, num_gpus=2, resources={"disk": 5})
+resources = ray.cluster_resources()
+node, = ray.nodes()
+print(json.dumps([resources["CPU"], resources["GPU"], resources["disk"], resources["memory"] > 0, ray.available_resources() == resources,
+                  node["Alive"], node["Resources"] == resources, node["NodeID"] == ray.get_runtime_context().get_node_id(),
+                  ray.get_gpu_ids(), ray.util.get_node_ip_address(), issubclass(OwnerDiedError, ObjectLostError)]))
+""", env={"CUDA_VISIBLE_DEVICES": "3,1"})  # fmt: skip
+    assert json.loads(out) == [3, 2, 5, True, True, True, True, True, [3, 1], "127.0.0.1", True]
+
+
+def test_modules_of_starlette_are_loaded_when_they_are_named(world):
+    out = run(world, """
+import sys
+import starlette
+from ray import serve
+print("starlette.requests" in sys.modules, starlette.requests.Request.__name__, "starlette.responses" in sys.modules)
+try:
+    starlette.absent
+except AttributeError as e:
+    print(e)
+""")  # fmt: skip
+    assert out.splitlines() == ["False Request False", "module 'starlette' has no attribute 'absent'"]
 
 
 def test_import_loads_little(world):

@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional
 
 from .._driver.current import driver, no_effect
 from .._options import check_runtime_env
-from . import _actors, _hidden, _runtime_env, _store, _tasks
+from . import _actors, _hidden, _resources, _runtime_env, _store, _tasks
 
 __all__ = ["Context", "init", "is_initialized", "shutdown"]
 
@@ -65,6 +65,7 @@ def init(address: Optional[str] = None, *, num_cpus: Optional[int] = None, ignor
     if runtime_env:
         _runtime_env.update(check_runtime_env(runtime_env, "runtime_env"))
     _tasks.set_limit(num_cpus)
+    _resources.set_resources(num_cpus=num_cpus, num_gpus=options.get("num_gpus"), resources=options.get("resources"))
     _actors.set_namespace(namespace or "")
     _begin()
     return _context()
@@ -90,6 +91,7 @@ def shutdown(_exiting_interpreter: bool = False) -> None:
     _initialized = False
     _runtime_env.clear()
     _tasks.set_limit(None)
+    _resources.set_resources()
     _tasks.forget()
     _store.forget()
     _actors.set_namespace("")

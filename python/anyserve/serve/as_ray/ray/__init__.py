@@ -8,27 +8,32 @@ if TYPE_CHECKING:
     from .._init import init, is_initialized, shutdown
     from .._listing import get_actor, kill
     from .._refs import ObjectRef, ObjectRefGenerator, cancel, get, put, wait
+    from .._resources import available_resources, cluster_resources, get_gpu_ids, nodes
     from .remote_function import remote
     from .runtime_context import get_runtime_context
 
 __version__ = "2.60.0"  # of the API
 __commit__ = "anyserve"
 
-__all__ = ["ObjectRef", "ObjectRefGenerator", "cancel", "get", "get_actor", "get_runtime_context", "init", "is_initialized", "kill",
-           "method", "put", "remote", "shutdown", "wait"]  # fmt: skip
+__all__ = ["ObjectRef", "ObjectRefGenerator", "available_resources", "cancel", "cluster_resources", "get", "get_actor", "get_gpu_ids",
+           "get_runtime_context", "init", "is_initialized", "kill", "method", "nodes", "put", "remote", "shutdown", "wait"]  # fmt: skip
 
 # The module of each name is loaded when the name is first used.
 _MODULES = {
     "ObjectRef": "_refs",
     "ObjectRefGenerator": "_refs",
+    "available_resources": "_resources",
     "cancel": "_refs",
+    "cluster_resources": "_resources",
     "get": "_refs",
     "get_actor": "_listing",
+    "get_gpu_ids": "_resources",
     "get_runtime_context": "ray.runtime_context",
     "init": "_init",
     "is_initialized": "_init",
     "kill": "_listing",
     "method": "_actors",
+    "nodes": "_resources",
     "put": "_refs",
     "remote": "ray.remote_function",
     "shutdown": "_init",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from ...exceptions import (ActorDiedError, ActorUnavailableError, RayActorError, RayError, RayTaskError,
                            TaskCancelledError)  # fmt: skip
 
-__all__ = ["ActorAlreadyExistsError", "ActorDiedError", "ActorHandleNotFoundError", "ActorUnavailableError", "AsyncioActorExit",
-           "GetTimeoutError", "ObjectLostError", "OutOfMemoryError", "PendingCallsLimitExceeded", "RayActorError", "RayError",
-           "RaySystemError", "RayTaskError", "RuntimeEnvSetupError", "TaskCancelledError", "TaskUnschedulableError",
-           "WorkerCrashedError"]  # fmt: skip
+__all__ = ["ActorAlreadyExistsError", "ActorDiedError", "ActorHandleNotFoundError", "ActorUnavailableError",
+           "ActorUnschedulableError", "AsyncioActorExit", "CrossLanguageError", "GetTimeoutError", "LocalRayletDiedError",
+           "NodeDiedError", "ObjectFetchTimedOutError", "ObjectFreedError", "ObjectLostError", "ObjectReconstructionFailedError",
+           "ObjectStoreFullError", "OutOfDiskError", "OutOfMemoryError", "OwnerDiedError", "PendingCallsLimitExceeded",
+           "RayActorError", "RayError", "RaySystemError", "RayTaskError", "RuntimeEnvSetupError", "TaskCancelledError",
+           "TaskUnschedulableError", "WorkerCrashedError"]  # fmt: skip
 
 
 class GetTimeoutError(RayError, TimeoutError):
@@ -36,6 +38,46 @@ class AsyncioActorExit(RayError):
 
 
 class ObjectLostError(RayError):
+    pass
+
+
+class ObjectFetchTimedOutError(ObjectLostError):
+    pass
+
+
+class ObjectFreedError(ObjectLostError):
+    pass
+
+
+class ObjectReconstructionFailedError(ObjectLostError):
+    pass
+
+
+class OwnerDiedError(ObjectLostError):
+    pass
+
+
+class ObjectStoreFullError(RayError):
+    pass
+
+
+class OutOfDiskError(RayError):
+    pass
+
+
+class NodeDiedError(RayError):
+    pass
+
+
+class LocalRayletDiedError(RayError):
+    pass
+
+
+class CrossLanguageError(RayError):
+    pass
+
+
+class ActorUnschedulableError(RayError):
     pass
 
 
