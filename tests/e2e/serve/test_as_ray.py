@@ -417,6 +417,60 @@ print(ray.get(a.add.remote()))
     assert driver.end().splitlines() == ["waits", "True", "2"]
 
 
+def test_a_replica_ends_itself(world):
+    out = run(world, """
+import os, time
+import ray
+from ray import serve
+
+@serve.deployment
+class Model:
+    def __call__(self):
+        return os.getpid(), ray.get_runtime_context().get_actor_id()
+
+    def end(self):
+        ray.kill(ray.get_runtime_context().current_actor)
+
+handle = serve.run(Model.bind(), route_prefix=None)
+pid, actor_id = handle.remote().result()
+try:
+    handle.end.remote().result()
+except ray.exceptions.RayActorError as e:
+    print(type(e).__name__)
+other = handle.remote().result()
+print(other[0] != pid, other[1] != actor_id, ray.get_runtime_context().get_actor_id())
+""")  # fmt: skip
+    assert out.splitlines() == ["ActorDiedError", "True True None"]
+
+
+def test_what_an_async_method_cannot_wait_for_without_await(world):
+    out = run(world, """
+import asyncio
+import ray
+from ray import serve
+
+@serve.deployment
+async def back():
+    await asyncio.Event().wait()  # until it is cancelled
+
+@serve.deployment
+class Front:
+    def __init__(self, back):
+        self.back = back
+
+    async def __call__(self):
+        ref = await self.back.remote()._to_object_ref()
+        try:
+            ray.get(ref)
+        except RuntimeError as e:
+            ref.cancel()
+            return str(e)
+
+print(serve.run(Front.bind(back.bind()), route_prefix=None).remote().result())
+""")  # fmt: skip
+    assert out == "ray.get() and ray.wait() cannot wait for this call in an async method: `await ref` there instead."
+
+
 def test_serve_shutdown_leaves_actors_and_ray_shutdown_ends_all(world):
     out = run(world, COUNTER + """
 a = Counter.remote()

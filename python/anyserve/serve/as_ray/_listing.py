@@ -122,11 +122,26 @@ class ReplicaHandle:
     def __init__(self, row: _hidden.Row) -> None:
         self._row = row
 
+    @property
+    def _state(self) -> ActorState:
+        return _actor_state(self._row)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return ReplicaHandle, (self._row,)
+
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError("the actor of a replica has no method %r here: call deployments by their handles (%s)" % (name, PAGE))
 
     def __repr__(self) -> str:
         return "Actor(ServeReplica:%s:%s, %s)" % (self._row.application, self._row.deployment, _actor_state(self._row).actor_id)
+
+
+def replica_of_process(application: str, deployment: str, pid: int) -> Optional[ReplicaHandle]:
+    """The replica whose process this is; None: the server does not list it."""
+    for row in _hidden.rows():
+        if (row.application, row.deployment, row.pid, row.info) == (application, deployment, pid, None):
+            return ReplicaHandle(row)
+    return None
 
 
 def get_actor(name: str, namespace: Optional[str] = None) -> Any:

@@ -10,8 +10,9 @@ from ...context import current_core
 from .. import _hidden
 from .._actors import default_namespace
 from .._host import current_task
-from .._listing import node_id
+from .._listing import ReplicaHandle, node_id, replica_of_process
 from .._job import job
+from .._resources import get_gpu_ids
 
 __all__ = ["RuntimeContext", "get_runtime_context"]
 
@@ -38,14 +39,14 @@ class RuntimeContext:
         return None if task is None else task.name
 
     def get_actor_id(self) -> Optional[str]:
-        """None in code that is no actor's."""
-        info = self._actor()
-        return None if info is None else info.id
+        """That of the actor, or of the replica, which is an actor in Ray. None in code of neither."""
+        info, replica = self._actor(), _replica()
+        return info.id if info is not None else replica._state.actor_id if replica is not None else None
 
     def get_actor_name(self) -> Optional[str]:
         """ "" of an actor without a name."""
-        info = self._actor()
-        return None if info is None else info.name
+        info, replica = self._actor(), _replica()
+        return info.name if info is not None else replica._state.name if replica is not None else None
 
     @staticmethod
     def _actor() -> Optional[_hidden.Info]:
@@ -65,8 +66,10 @@ class RuntimeContext:
 
     @property
     def current_actor(self) -> Any:
-        """A handle of the actor that runs this. RuntimeError: none does."""
-        info, core = self._actor(), current_core()
+        """A handle of the actor, or of the replica, that runs this. RuntimeError: none does."""
+        info, core, replica = self._actor(), current_core(), _replica()
+        if replica is not None:
+            return replica
         if info is None or core is None:
             raise RuntimeError("This method is only available in an actor.")
         from .._actors import ActorHandle
@@ -77,8 +80,21 @@ class RuntimeContext:
         return {"CPU": 1.0}
 
     def get_accelerator_ids(self) -> Dict[str, Any]:
-        devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        return {"GPU": devices.split(",") if devices else []}
+        return {"GPU": [str(d) for d in get_gpu_ids()]}
+
+
+_found: Optional[ReplicaHandle] = None  # of this process: another one has another number of starts
+
+
+def _replica() -> Optional[ReplicaHandle]:
+    """The replica of a deployment that this process is."""
+    global _found
+    core = current_core()
+    if core is None or _hidden.this() is not None:
+        return None
+    if _found is None or _found._state.pid != os.getpid():
+        _found = replica_of_process(core.context.application, core.context.deployment, os.getpid())
+    return _found
 
 
 def get_runtime_context() -> RuntimeContext:
