@@ -26,6 +26,7 @@ Labels = Tuple[Tuple[str, str], ...]
 T = TypeVar("T", bound="Metric")
 
 RESERVED = ("deployment", "replica", "application")  # labels that each metric of a replica has
+EXPORTED = "exported_"  # the prefix that Prometheus itself gives to labels whose name is taken
 ROUTE = "route"  # a label whose value is that of the current request, if none is given
 OURS = "anyserve_"  # names of the server's own metrics begin so
 MAX_TEXT = 256 * 1024  # bytes of a report
@@ -192,10 +193,15 @@ def _check_name(name: str) -> bool:
     return True
 
 
-def _check_reserved(keys: Iterable[str]) -> None:
-    for key in RESERVED:
+def _check_reserved(keys: Iterable[str], reserved: Sequence[str]) -> None:
+    for key in reserved:
         if key in keys:
             raise ValueError("'%s' tag is reserved for Ray Serve metrics" % key)
+
+
+def _exported(tags: Dict[str, str]) -> Labels:
+    """As they are exported: the server adds labels of the RESERVED names, so a tag of such a name gets another one."""
+    return tuple(sorted((EXPORTED + key if key in RESERVED else key, value) for key, value in tags.items()))
 
 
 def _check_value(value: Any) -> None:
@@ -208,6 +214,7 @@ class Metric:
 
     _kind = ""
     _boundaries: Sequence[float] = ()
+    _reserved: Sequence[str] = RESERVED  # tag keys that are refused; those of ray.util.metrics refuse none
 
     def __init__(self, name: str, description: str = "", tag_keys: Optional[Tuple[str, ...]] = None) -> None:
         if tag_keys and not isinstance(tag_keys, tuple):
@@ -218,7 +225,7 @@ class Metric:
                 raise TypeError("Tag keys must be str, got %s." % type(key))
             if not _LABEL.match(key):
                 raise ValueError("%r cannot be a tag key: it has letters, digits and _, and begins with no digit" % key)
-        _check_reserved(tag_keys or ())
+        _check_reserved(tag_keys or (), self._reserved)
         self._name, self._description = name, description
         self._tag_keys: Tuple[str, ...] = tuple(tag_keys or ())
         self._default_tags: Dict[str, str] = {}
@@ -229,7 +236,7 @@ class Metric:
 
     def set_default_tags(self: T, default_tags: Dict[str, str]) -> T:
         """Values for tag keys that a record leaves out. Returns this metric."""
-        _check_reserved(default_tags)
+        _check_reserved(default_tags, self._reserved)
         for key, value in default_tags.items():
             if key not in self._tag_keys:
                 raise ValueError("Unrecognized tag key %s." % key)
@@ -243,7 +250,7 @@ class Metric:
     def info(self) -> Dict[str, Any]:
         """Name, description, tag keys and default tags, those of the replica included."""
         core = self._core or context.current_core()
-        where = {} if core is None else dict(zip(RESERVED, (core.context.deployment, core.context.replica,
+        where = {} if core is None or not self._reserved else dict(zip(RESERVED, (core.context.deployment, core.context.replica,
                                                             core.context.application)))  # fmt: skip
         return {"name": self._name, "description": self._description, "tag_keys": (*where, *self._tag_keys),
                 "default_tags": {**self._default_tags, **where}}  # fmt: skip
@@ -274,8 +281,8 @@ class Metric:
         for name in final:
             if name not in self._tag_keys and not _LABEL.match(name):
                 raise ValueError("Unrecognized tag key %s." % name)
-        _check_reserved(final)
-        labels = tuple(sorted(final.items()))
+        _check_reserved(final, self._reserved)
+        labels = _exported(final)
         series = registry.series(self._family, (self._core, labels))
         if series is not None and not from_request:
             if key:
@@ -287,7 +294,7 @@ class Metric:
     def forget(self, tags: Dict[str, str]) -> None:
         """What was recorded with these tags is exported no longer."""
         if self._family is not None:
-            labels = tuple(sorted({**self._default_tags, **tags}.items()))
+            labels = _exported({**self._default_tags, **tags})
             with registry.lock:
                 self._family.series.pop((self._core, labels), None)
             self._known, self._plain = {}, None

@@ -35,6 +35,16 @@ def samples():
     return dict(line[2:].rsplit(" ", 1) for line in registry.text().splitlines() if line.startswith("S "))
 
 
+def test_tags_of_ray_util_metrics_may_have_any_name():
+    from anyserve.serve.as_ray.ray.util import metrics as of_util
+
+    counter = of_util.Counter("util_calls", tag_keys=("deployment", "kind")).set_default_tags({"deployment": "Mine"})
+    counter.inc(2, tags={"kind": "a"})
+    pickle.loads(pickle.dumps(counter)).inc(tags={"kind": "a"})
+    assert samples()['util_calls_total {exported_deployment="Mine",kind="a"}'] == "3.0"  # the server adds its own label deployment
+    assert counter.info["tag_keys"] == ("deployment", "kind")
+
+
 # the texts are those of Ray 2.60
 def test_what_is_refused():
     counter = Counter("my_requests", description="d", tag_keys=("kind",))
