@@ -7,6 +7,7 @@ import warnings
 from enum import Enum
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
+from ..replica import DeploymentID as DeploymentID  # policies name it in annotations; not a name of Ray's API pages
 from ._model import (REQUIRED, Model, anything, boolean, enum, integer, json_value, list_of, mapping, model, nullable, number,
                      one_of, option, text)  # fmt: skip
 

@@ -259,7 +259,7 @@ def deployment(_func_or_class: Any = None, /, **options: Any) -> Any:
         name = given.pop("name", None) or getattr(func_or_class, "__name__", type(func_or_class).__name__)
         return Deployment(name, func_or_class, DeploymentConfig(), {}, {}, _internal=True)._with(given)
 
-    if _func_or_class is not None:
+    if _func_or_class is not None and not isinstance(_func_or_class, str):  # a text there is ignored, as in Ray
         return decorate(_func_or_class)
     # what is wrong with the options is said where they stand, not where the code follows
     Deployment("deployment", _nothing, DeploymentConfig(), {}, {}, _internal=True)._with(dict(options))

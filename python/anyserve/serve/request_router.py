@@ -36,6 +36,13 @@ class RunningReplica:
     availability_zone: Optional[str] = None
 
 
+class ReplicaResult:
+    """What `on_request_routed` gets in Ray, for annotations. It cannot be made: no router is called."""
+
+    def __init__(self) -> None:
+        raise TypeError("a ReplicaResult is not made by programs")
+
+
 class RequestRouter:
     """Chooses replicas for requests."""
 

@@ -104,7 +104,7 @@ for what, name in ((ray, "timeline"), (ray.util, "ActorPool")):
         getattr(what, name)
     except AttributeError as e:
         print(name, "docs/guide/from-ray.md" in str(e))
-print(hasattr(ray, "nodes"))
+print(hasattr(ray, "java_function"))
 """)  # fmt: skip
     assert out.splitlines() == ["ray.data True", "ray.util.queue True", "ray.serve.llm True", "ray.serve._private True",
                                 "ray.train True", "timeline True", "ActorPool True", "False"]  # fmt: skip
