@@ -22,14 +22,14 @@ RAY = """batch start ControllerOptions HTTPOptions TracingConfig get_replica_con
 MODULES = {
     "handle": "DeploymentHandle DeploymentResponse DeploymentResponseGenerator DeploymentBroadcastResponse",
     "config": "AutoscalingConfig AutoscalingPolicy AutoscalingContext BackpressureConfig ControllerOptions HTTPOptions gRPCOptions "
-              "RequestRouterConfig ProxyLocation AggregationFunction GangSchedulingConfig DeploymentActorConfig",
+              "RequestRouterConfig ProxyLocation AggregationFunction GangSchedulingConfig DeploymentActorConfig DeploymentID",
     "exceptions": "RayServeException BackPressureError RequestCancelledError DeploymentUnavailableError ReplicaUnavailableError "
                   "gRPCStatusError",
     "metrics": "Counter Gauge Histogram",
     "context": "ReplicaContext _serve_request_context _get_internal_replica_context",
     "schema": "ServeStatus ApplicationStatus ApplicationStatusOverview DeploymentStatus DeploymentStatusOverview LoggingConfig "
               "ReplicaState ProxyStatus EncodingType TracingConfig ReplicaRank DeploymentStatusTrigger",
-    "request_router": "FIFOMixin LocalityMixin MultiplexMixin PendingRequest ReplicaID RequestRouter RunningReplica",
+    "request_router": "FIFOMixin LocalityMixin MultiplexMixin PendingRequest ReplicaID RequestRouter RunningReplica ReplicaResult",
     "batching": "batch", "multiplex": "multiplexed", "deployment": "Application Deployment",
 }  # fmt: skip
 
