@@ -47,6 +47,27 @@ def test_no_process_is_left(world, how):
     world.wait_gone()
 
 
+def test_a_call_that_is_made_at_the_end_ends_no_process_with_a_signal(world):
+    driver = world.start(APP + """
+@serve.deployment
+class Last:
+    def __init__(self, model):
+        self.model = model
+
+    def __call__(self, x):
+        return x
+
+    def __del__(self):
+        print("told", self.model.remote(1), flush=True)
+
+print(serve.run(Last.bind(Model.bind()), route_prefix=None).remote(1).result())
+""")
+    driver.process.wait(wait.SECONDS)
+    world.wait_gone()
+    driver.end(0)
+    assert "told DeploymentResponse" in driver.said and "Fatal Python error" not in driver.said
+
+
 def test_nor_when_it_is_killed_while_the_server_starts(world):
     driver = world.start(APP + """
 import threading
