@@ -303,7 +303,7 @@ class DeploymentHandle(Generic[T]):
 
     def __getattr__(self, name: str) -> "DeploymentHandle[T]":
         # Python, copy, notebooks and numpy ask objects for names such as these
-        if (name.startswith("__") and name.endswith("__")) or name.startswith(("_repr_", "_ipython_")) or "_meta" == name:
+        if (name.startswith("__") and name.endswith("__") and name != "__call__") or name.startswith(("_repr_", "_ipython_")) or "_meta" == name:
             raise AttributeError("%r object has no attribute %r" % (type(self).__name__, name))
         method = self.options(method_name=name)
         self.__dict__[name] = method  # a handle never changes

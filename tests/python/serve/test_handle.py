@@ -82,6 +82,7 @@ def test_what_a_call_says(handle, transport):
     assert [c[0] for c in transport.calls] == [
         CallMeta("app", "A"), CallMeta("app", "A", "method"), CallMeta("app", "A", "m", True, "", "id", "s")]  # fmt: skip
     assert [c[1] for c in transport.calls] == [None] * 3
+    assert not callable(handle) and handle.__call__.remote().result() == "result" and transport.calls[3][0].method == "__call__"
     assert _payload.decode_call(transport.calls[0][2]) == ("__call__", (1,), {"k": 2})
 
 
