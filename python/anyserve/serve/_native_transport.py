@@ -77,7 +77,7 @@ class ReplicaTransport:
     def __init__(self, path: str) -> None:
         self._driver = DriverTransport(path=path)
         self._own: Optional[NativeTransport] = None
-        self.beside = self._driver  # for calls whose answers are to be read while the event loop is blocked
+        self.beside: Optional[DriverTransport] = self._driver  # for calls whose answers are to be read while the event loop is blocked
         self.call = self._call_early
         self.broadcast = self._broadcast_early
         os.register_at_fork(after_in_child=self._forked)

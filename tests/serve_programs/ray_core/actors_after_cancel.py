@@ -37,10 +37,10 @@ class Booking:
             raise
 
     async def stream(self, who):
-        yield "first"
         try:
+            yield "first"
             await asyncio.Event().wait()
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, GeneratorExit):
             self.seats.note.remote("given back by " + who)  # not awaited
             raise
 
