@@ -277,7 +277,7 @@ async def _serve(deployment: Deployment, given: replica.Given, path: str, *args:
     try:
         await server.run_async()
     finally:
-        transport.beside = None  # what `__del__` calls and does not wait for leaves by the link that is flushed at its close
+        transport.end()
         await core.stop()
         transport.close()
         server.link.close()

@@ -26,6 +26,7 @@ CONNECT_TIMEOUT = 10.0  # seconds, for connecting
 BACKOFF = (0.01, 0.02, 0.05, 0.1, 0.25)  # seconds between attempts; the last one repeats
 GIVE_UP = 30.0  # seconds without a server, after which the calls that wait for one fail
 ENDED = 0.5  # seconds for which the server's lock is free, after which it has ended: who restarts one takes less
+LAST_CALLS = 2.0  # seconds that the end of a replica waits for what it has called in `__del__`
 JOIN_TIMEOUT = 5.0  # seconds, for the thread at the end of the program
 STARTED = 1  # AS_WORKER_OUT_STARTED
 
@@ -78,6 +79,7 @@ class ReplicaTransport:
         self._driver = DriverTransport(path=path)
         self._own: Optional[NativeTransport] = None
         self.beside: Optional[DriverTransport] = self._driver  # for calls whose answers are to be read while the event loop is blocked
+        self._last: List[Reply] = []
         self.call = self._call_early
         self.broadcast = self._broadcast_early
         os.register_at_fork(after_in_child=self._forked)
@@ -102,7 +104,25 @@ class ReplicaTransport:
     def _broadcast_early(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any) -> Reply:
         return self._early(parent).broadcast(meta, args, kwargs, parent)  # type: ignore[no-any-return]
 
+    def end(self) -> None:
+        """The replica's link is over. What `__del__` calls goes over the driver's link, and `close` waits for it: nobody else does."""
+        self.beside = None
+        self.call, self.broadcast = self._call_last, self._broadcast_last
+
+    def _call_last(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any) -> Reply:
+        self._last.append(self._driver.call(meta, args, kwargs, None))
+        return self._last[-1]
+
+    def _broadcast_last(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any) -> Reply:
+        return self._driver.broadcast(meta, args, kwargs, None)
+
     def close(self) -> None:
+        """Ends the driver's link, after the last calls or LAST_CALLS seconds. Blocks."""
+        until = time.monotonic() + LAST_CALLS
+        for reply in self._last:
+            ended = threading.Event()
+            reply.add_done_callback(lambda _, ended=ended: ended.set())  # type: ignore[misc]
+            ended.wait(max(until - time.monotonic(), 0))
         self._driver.close()
 
 

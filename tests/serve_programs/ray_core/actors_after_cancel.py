@@ -29,8 +29,8 @@ class Booking:
         self.seats = seats
 
     async def __call__(self, who):
-        await self.seats.note.remote("taken by " + who)
         try:
+            await self.seats.note.remote("taken by " + who)
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             await self.seats.note.remote("given back by " + who)
