@@ -251,7 +251,7 @@ PyObject *native_link_turn(PyObject *self, PyObject *unused AS_UNUSED)
 {
     Link *l = (Link *)(void *)self;
 
-    /* a call that code makes at the end, in __del__, schedules a turn which comes after the close */
+    /* a call that __del__ makes at the end schedules a turn, which comes after the close */
     if (l->w && run_turn(l, true))
         return NULL;
     Py_RETURN_NONE;
