@@ -152,7 +152,8 @@ AT_ONCE = [
     ("unit", "simulator", "simulator of replicas", "simulator of calls", "corpora"),
     ("wheel", "build conform"),
     ("conform", "compat", "differ", "sweep"),
-    ("asan simulator", "asan simulator of replicas", "asan simulator of calls", "asan sweep"),
+    ("asan unit+corpora", "asan simulator", "asan simulator of replicas", "asan simulator of calls", "asan sweep"),
+    ("tsan unit", "tsan stress"),
 ]
 
 # Where one of these fails, the steps of its build are not run: their failures would say nothing.
