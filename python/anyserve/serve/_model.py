@@ -4,18 +4,23 @@
         port: int = option(8000, integer(1, 65535))
 
 A wrong value is a ValueError that names the class, the field and the value; a field that does not exist is a TypeError.
+Under as_ray a field that does not exist is ignored, with a warning, where Ray ignores it: programs have some of Ray's former versions.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import logging
 import math
+import sys
 from enum import Enum
 from typing import Any, Callable, ClassVar, Dict, Iterable, Mapping, Optional, Set, Type, TypeVar, dataclass_transform
 
 __all__ = ["Model", "anything", "boolean", "enum", "integer", "json_value", "list_of", "mapping", "model", "nullable", "number",
            "one_of", "option", "text"]  # fmt: skip
+
+logger = logging.getLogger("anyserve.serve")
 
 Check = Callable[[Any], Any]  # gives the value to keep. ValueError: how its description goes on after the field's name
 M = TypeVar("M", bound="Model")
@@ -159,12 +164,20 @@ def model(kind: Type[M]) -> Check:
 
 # --- models ---
 
+_warned: Set[str] = set()
+
+
+def _is_as_ray() -> bool:
+    as_ray = sys.modules.get("anyserve.serve.as_ray")
+    return as_ray is not None and as_ray.is_installed()
+
 
 @dataclass_transform(kw_only_default=True)
 class Model:
     """See the module. Two models are equal if they are of the same class and their fields are equal."""
 
     _options: ClassVar[Dict[str, Option]] = {}
+    _ray_refuses_unknown: ClassVar[bool] = False  # Ray's class of this name does not ignore a field that it does not have
     model_fields_set: Set[str]  # those that were given
 
     def __init_subclass__(cls) -> None:
@@ -175,10 +188,8 @@ class Model:
         cls._options = {**cls._options, **own}
 
     def __init__(self, **given: Any) -> None:
-        unknown = sorted(set(given) - set(self._options))
-        if unknown:
-            raise TypeError("%s has no field %r; its fields are %s"
-                            % (type(self).__name__, unknown[0], ", ".join(self._options)))  # fmt: skip
+        for name in sorted(set(given) - set(self._options)):
+            self._on_unknown(name)
         object.__setattr__(self, "model_fields_set", set())
         for name, field in self._options.items():
             if name in given:
@@ -188,6 +199,14 @@ class Model:
             else:
                 object.__setattr__(self, name, field.make_default())
         self._validate()
+
+    def _on_unknown(self, name: str) -> None:
+        text = "%s has no field %r" % (type(self).__name__, name)
+        if self._ray_refuses_unknown or not _is_as_ray():
+            raise TypeError("%s; its fields are %s" % (text, ", ".join(self._options)))
+        if text not in _warned:
+            _warned.add(text)
+            logger.warning("%s: it is ignored, as in Ray.", text)
 
     def _validate(self) -> None:
         """Checks fields against each other. ValueError."""

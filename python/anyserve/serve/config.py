@@ -85,6 +85,8 @@ class AutoscalingPolicy(Model):
 class BackpressureConfig(Model):
     """The HTTP answer to requests beyond `max_queued_requests`."""
 
+    _ray_refuses_unknown = True
+
     status_code: int = option(503, one_of(503, 429))
     retry_after_s: Optional[float] = option(None, nullable(number(0, 86400)))
 
@@ -186,10 +188,12 @@ class gRPCOptions(Model):
 
 
 class ControllerOptions(Model):
+    _ray_refuses_unknown = True
     runtime_env: Optional[Dict[str, Any]] = option(None, nullable(mapping))
 
 
 class TracingConfig(Model):
+    _ray_refuses_unknown = True
     enabled: bool = option(False, boolean)
     exporter_import_path: str = option("", text)
     sampling_ratio: float = option(0.01, number(0, 1))
@@ -213,6 +217,8 @@ def _encoding(value: Any) -> EncodingType:
 
 class LoggingConfig(Model):
     """The logs of a deployment's replicas."""
+
+    _ray_refuses_unknown = True
 
     encoding: Union[str, EncodingType] = option(EncodingType.TEXT, _encoding)
     log_level: Union[int, str] = option("INFO", _level)
