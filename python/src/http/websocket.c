@@ -261,11 +261,25 @@ static int send_now(Http *h, unsigned long opcode, PyObject *data)
     return err;
 }
 
+/* The data of a message that is kept: of a buffer that the application may change, a copy. NULL
+ * with the exception that send_now would have raised: later there is nobody who gets it. */
+static PyObject *own_data(PyObject *data)
+{
+    Py_buffer view;
+    Py_ssize_t n;
+
+    if (PyUnicode_Check(data))
+        return PyUnicode_AsUTF8AndSize(data, &n) ? Py_NewRef(data) : NULL;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    PyBuffer_Release(&view);
+    return PyBytes_FromObject(data); /* bytes themselves are not copied */
+}
+
 /* Keeps a message until there is room. */
 static int keep(Http *h, unsigned long opcode, PyObject *data)
 {
-    /* of a buffer that the application may change: a copy */
-    PyObject *own = PyUnicode_Check(data) ? Py_NewRef(data) : PyBytes_FromObject(data);
+    PyObject *own = own_data(data);
     PyObject *number = own ? PyLong_FromUnsignedLong(opcode) : NULL;
     bool first = !h->unsent;
     int err = -1;

@@ -127,6 +127,13 @@ def test_messages_against_the_rules_raise(server):
     wait_log(server, ["RuntimeError", text])
 
 
+def test_wrong_data_raise_also_while_others_wait_for_room(server):
+    with connect(server, "/blocked_misuses", max_queue=1, max_size=None) as ws:
+        wait_log(server, ["misuses", *["UnicodeEncodeError", "TypeError"] * 2])
+        while (message := ws.recv(timeout=wait.SECONDS)) != "end":
+            assert message == b"x" * 65536
+
+
 def test_a_client_that_does_not_read_stops_the_handler(server):
     """What a handler may send ahead is the window of the link and what the sockets take."""
     with connect(server, "/flood", max_queue=1, max_size=None) as ws:

@@ -123,6 +123,30 @@ async def flood(scope, receive, send):
     await until_close(receive)
 
 
+async def blocked_misuses(scope, receive, send):
+    """Tells what wrong data raise at once, and while messages wait for a client that does not read."""
+    await send({"type": "websocket.accept"})
+    raised = []
+
+    async def misuse():
+        for data in ({"text": "\ud800"}, {"bytes": [1, 2]}):
+            try:
+                await send({"type": "websocket.send", **data})
+            except Exception as e:
+                raised.append(type(e).__name__)
+
+    await misuse()
+    waiting = None
+    while waiting is None or waiting.done():
+        waiting = asyncio.create_task(send({"type": "websocket.send", "bytes": b"x" * 65536}))
+        await asyncio.sleep(0)
+    await misuse()
+    log.append(["misuses", *raised])
+    await waiting
+    await send({"type": "websocket.send", "text": "end"})
+    await until_close(receive)
+
+
 async def slow(scope, receive, send):
     """Reads nothing until it is told by /go."""
     await send({"type": "websocket.accept"})
