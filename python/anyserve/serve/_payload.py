@@ -370,7 +370,7 @@ def decode_answer(body: Body) -> Any:
 # --- exceptions ---
 
 
-def _restore(kind: type, args: Tuple[Any, ...], state: Dict[str, Any]) -> BaseException:
+def _restore(kind: type, args: Tuple[Any, ...]) -> BaseException:
     """An exception whose class has an __init__ of its own, without calling it: it may want other arguments than `args`."""
     error = kind.__new__(kind, *args)
     for base in kind.__mro__:
@@ -379,35 +379,51 @@ def _restore(kind: type, args: Tuple[Any, ...], state: Dict[str, Any]) -> BaseEx
             init(error, *args)  # of the C class beneath, which keeps more than args
             break
     error.args = args
-    error.__dict__.update(state)
     return error  # type: ignore[no-any-return]
 
 
+def _set_attributes(error: BaseException, attributes: Dict[str, Any]) -> None:
+    error.__dict__.update(attributes)
+
+
+def _reduce_exception(value: Any) -> Any:
+    """For reducer_override: how an exception is pickled whose class has an __init__ of its own, and no __reduce__."""
+    kind = type(value)
+    if not issubclass(kind, BaseException) or not isinstance(kind.__init__, types.FunctionType):
+        return NotImplemented
+    if kind.__reduce__ is not BaseException.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__:
+        return NotImplemented
+    # attributes apart, as they may refer to the exception itself
+    return _restore, (kind, value.args), dict(value.__dict__), None, None, _set_attributes
+
+
+class _ExceptionPickler(pickle.Pickler):
+    """Of an exception and of what it has: others in its arguments, its attributes, or its group."""
+
+    def reducer_override(self, value: Any) -> Any:
+        return _reduce_exception(value)
+
+
 def _dump_exception(error: BaseException) -> bytes:
-    kind = type(error)
-    own_reduce = kind.__reduce__ is not BaseException.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__
-    if own_reduce or not isinstance(kind.__init__, types.FunctionType):
-        return _dump_in_band(error)
-    return _dump_in_band(_Restored(kind, error.args, dict(error.__dict__)))
-
-
-class _Restored:
-    """Pickles as the call of `_restore`."""
-
-    def __init__(self, *args: Any) -> None:
-        self.args = args
-
-    def __reduce__(self) -> Tuple[Any, ...]:
-        return _restore, self.args
-
-
-def _dump_in_band(value: Any) -> bytes:
-    data, buffers = _dump(value)
-    if not buffers:
-        return data
+    """The pickle of an exception, which has no buffers beside it."""
+    out = io.BytesIO()
+    try:
+        _ExceptionPickler(out, protocol=5).dump(error)
+        data = out.getvalue()
+        if _MODULE_OF_SCRIPT not in data and not _registered_by_value():
+            return data
+    except (pickle.PicklingError, AttributeError, TypeError, NotImplementedError):
+        pass  # as in _dump_in_full
     from . import _pickler
 
-    return _pickler.dumps(value)
+    class Pickler(_pickler.Pickler):
+        def reducer_override(self, value: Any) -> Any:
+            found = _reduce_exception(value)
+            return super().reducer_override(value) if found is NotImplemented else found
+
+    out = io.BytesIO()
+    Pickler(out).dump(error)
+    return out.getvalue()
 
 
 def _type_name(kind: type) -> str:

@@ -398,6 +398,22 @@ def test_groups():
     assert [type(x) for x in rest.value.exceptions] == [TypeError]
 
 
+def test_an_init_of_its_own_within_others():
+    """In a group of groups, as an argument, as an attribute; of this module, and of one that goes by value."""
+
+    class Local(Custom):
+        pass
+
+    error = ExceptionGroup("outer", [ExceptionGroup("inner", [Custom(1, hint="a"), Local(2, hint="b")]), ValueError(Custom(3, hint="c"))])
+    error.first = Custom(4, hint=Local(5, hint="d"))
+    error.first.outer = error
+    e = raised(error).cause
+    inner, third = e.exceptions
+    assert [(x.code, x.hint, str(x)) for x in (*inner.exceptions, third.args[0])] == [(1, "a", "code 1"), (2, "b", "code 2"), (3, "c", "code 3")]
+    assert type(inner.exceptions[0]) is Custom and isinstance(inner.exceptions[1], Custom)
+    assert (e.first.code, e.first.hint.code, e.first.hint.hint) == (4, 5, "d") and e.first.outer is e
+
+
 @pytest.mark.parametrize("error, why", [(Slotted("text"), "cannot pickle it"), (Backwards("text"), "invalid literal")])
 def test_what_cannot_be_sent_back_keeps_its_text(error, why):
     e = raised(error)
