@@ -8,6 +8,7 @@
 
 #define FIELDS_MAX    1024  /* what a frame takes */
 #define DECLARED_FROM 32768 /* bytes of a whole answer that may not leave in one piece */
+#define UNAWAITED_MAX 64    /* messages that wait for room while no coroutine waits for them */
 
 static PyObject *key_type, *key_status, *key_headers, *key_body, *key_more;
 static PyObject *start_type, *body_type, *no_bytes, *content_length;
@@ -320,10 +321,27 @@ int native_http_send_body(Http *h, PyObject *message)
     return send_body(h, body ? body : no_bytes, !is_more);
 }
 
+/* Whether another message may wait for room: an application that does not await its sends, or gives
+ * up waiting, would fill the memory for a client that does not read. */
+static bool may_keep(const Http *h)
+{
+    Py_ssize_t n = h->unsent ? PyList_GET_SIZE(h->unsent) : 0;
+
+    if (h->websocket && h->status == 101)
+        n /= 2; /* opcode and data by turns */
+    return n < UNAWAITED_MAX || n - native_http_n_sending(h) < UNAWAITED_MAX;
+}
+
 int native_http_send(Http *h, PyObject *message)
 {
     PyObject *type;
 
+    if (!may_keep(h)) {
+        PyErr_Format(PyExc_RuntimeError,
+                     "send is to be awaited: %d messages that nobody awaits wait for the client",
+                     UNAWAITED_MAX);
+        return -1;
+    }
     if (!PyDict_Check(message)) {
         PyErr_Format(PyExc_TypeError, "send takes a dict, not %R", (PyObject *)Py_TYPE(message));
         return -1;

@@ -104,6 +104,8 @@ void native_websocket_flush(Http *h);
 /* An awaitable that is done. */
 PyObject *native_http_done(void);
 PyObject *native_http_wait_new(Http *h, bool sends);
+/* How many coroutines wait to send. */
+Py_ssize_t native_http_n_sending(const Http *h);
 /* Wakes those that wait to send, or to receive. */
 void native_http_wake(Http *h, bool sends);
 int native_wait_init(void);

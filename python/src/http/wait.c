@@ -54,6 +54,15 @@ void native_http_wake(Http *h, bool sends)
     }
 }
 
+Py_ssize_t native_http_n_sending(const Http *h)
+{
+    Py_ssize_t n = 0;
+
+    for (const HttpWait *w = h->waits; w; w = w->next)
+        n += w->sends;
+    return n;
+}
+
 static void forget(HttpWait *w)
 {
     if (!w->future)

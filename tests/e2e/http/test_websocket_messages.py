@@ -134,6 +134,12 @@ def test_wrong_data_raise_also_while_others_wait_for_room(server):
             assert message == b"x" * 65536
 
 
+def test_sends_that_nobody_awaits_are_bounded(server):
+    with connect(server, "/unawaited", max_size=None) as ws:
+        assert closed(ws)[0] == 1011
+    wait_log(server, ["unawaited", "send is to be awaited: 64 messages that nobody awaits wait for the client"])
+
+
 def test_a_client_that_does_not_read_stops_the_handler(server):
     """What a handler may send ahead is the window of the link and what the sockets take."""
     with connect(server, "/flood", max_queue=1, max_size=None) as ws:

@@ -11,6 +11,7 @@ from fake_http import BEYOND_HTTP, WINDOW, HttpWorker
 
 PLAIN = """
 import asyncio
+import contextlib
 import contextvars
 import dataclasses
 import datetime
@@ -170,6 +171,52 @@ class Main:
     async def log_of(self, request):
         return log
 
+    async def unawaited(self, request):
+        return Sending(Sending.unawaited)
+
+    async def given_up(self, request):
+        return Sending(Sending.given_up)
+
+    async def tasks(self, request):
+        return Sending(Sending.tasks)
+
+
+class Sending(Response):
+    # pieces of 64 KiB, in the ways of applications
+    def __init__(self, pieces):
+        super().__init__()
+        self.pieces = pieces
+
+    async def __call__(self, scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await self.pieces(self, lambda: send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True}))
+        await send({"type": "http.response.body"})
+
+    async def unawaited(self, send):
+        with self.refused() as r:
+            for r.n in range(1000):
+                send()
+
+    async def given_up(self, send):
+        with self.refused() as r:
+            for r.n in range(1000):
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(send(), 0.001)
+
+    @contextlib.contextmanager
+    def refused(self):
+        try:
+            yield self
+        except RuntimeError as e:
+            log.append([self.n, str(e)])
+            raise
+
+    async def tasks(self, send):
+        async def one():
+            await send()
+
+        await asyncio.gather(*[one() for _ in range(300)])
+
 
 class _Bad(Response):
     def init_headers(self, headers=None):
@@ -318,6 +365,22 @@ def test_large_answer_waits_for_the_reader(main):
     main.grant(stream, 0)  # a grant of nothing changes nothing
     main.grant(stream, WINDOW)
     assert bytes(main.finish(stream).body) == b"x" * n
+
+
+@pytest.mark.parametrize("how", ["unawaited", "given_up"])
+def test_sends_that_nobody_awaits_are_bounded(main, how):
+    """While the client does not read. What was sent is dropped with the answer."""
+    stream = main.request("GET", "/" + how)
+    main.finish(stream, lambda a: len(a.body) >= WINDOW + (64 << 10), grant=False)
+    with pytest.raises(Refused):
+        main.finish(stream, grant=False)
+    sent, text = json.loads(main.fetch("GET", "/log_of").body)[-1]
+    assert text == "send is to be awaited: 64 messages that nobody awaits wait for the client"
+    assert sent == (WINDOW >> 16) + 1 + 64
+
+
+def test_any_number_of_tasks_may_await_their_sends(main):
+    assert len(main.fetch("GET", "/tasks").body) == 300 << 16
 
 
 @pytest.mark.parametrize("n", [0, 1, (64 << 10) - 1, 64 << 10, (64 << 10) + 1, WINDOW, WINDOW + (64 << 10), WINDOW + (64 << 10) + 1])

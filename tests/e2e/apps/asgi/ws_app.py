@@ -147,6 +147,16 @@ async def blocked_misuses(scope, receive, send):
     await until_close(receive)
 
 
+async def unawaited(scope, receive, send):
+    await send({"type": "websocket.accept"})
+    try:
+        for _ in range(1000):
+            send({"type": "websocket.send", "bytes": b"x" * 65536})
+    except RuntimeError as e:
+        log.append(["unawaited", str(e)])
+        raise
+
+
 async def slow(scope, receive, send):
     """Reads nothing until it is told by /go."""
     await send({"type": "websocket.accept"})
