@@ -297,6 +297,26 @@ async def test_each_kind_of_method():
     assert core.ongoing == 0
 
 
+class AnyName:
+    def there(self):
+        return "there"
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda: name
+
+
+@run
+async def test_names_without_end_are_not_remembered():
+    """Of a function, which answers to any name, and of a class with a __getattr__ that does."""
+    for core, there in (await started(lambda: "f"), "f"), (await started(AnyName), "there"):
+        assert [await call(core, "there") for _ in range(2)] == [there] * 2
+        for i in range(100):
+            assert await call(core, "name%d" % i) == (there if there == "f" else "name%d" % i)
+        assert len(core._plans) == 1
+
+
 @run
 async def test_properties_are_not_named_as_methods():
     class Lazy:

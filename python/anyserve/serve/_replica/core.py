@@ -220,11 +220,14 @@ class ReplicaCore:
 
     def plan(self, method: str) -> Plan:
         """How a method runs. RayServeException names those that exist."""
+        is_function = inspect.isfunction(self._def)
+        if is_function:
+            method = "__call__"  # a function is all of its methods
         known = self._plans.get(method)
         if known is not None:
             return known
-        if inspect.isfunction(self._def):
-            call: Any = self._def  # a function is all of its methods
+        if is_function:
+            call: Any = self._def
             name = call.__name__
         else:
             call, name = getattr(self.servable, method, None), method
@@ -233,7 +236,8 @@ class ReplicaCore:
                     "Tried to call a method '%s' that does not exist. Available methods: %s." % (method, self.methods()))  # fmt: skip
         kind = _kind_of(call)
         made = Plan(name, call, kind, self._in_pool and kind in (SYNC, GEN))
-        self._plans[method] = made
+        if inspect.getattr_static(self.servable, method, None) is not None:  # a __getattr__ makes names without end
+            self._plans[method] = made
         return made
 
     def methods(self) -> List[str]:
