@@ -17,8 +17,7 @@ logger = logging.getLogger("anyserve.serve")
 
 MAX_DEPTH = 100  # of applications that are bound into one another
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, memoryview, type, types.FunctionType,
-          types.BuiltinFunctionType, DeploymentHandle)  # fmt: skip
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, memoryview, types.BuiltinFunctionType, DeploymentHandle)
 
 
 class BuiltDeployment(NamedTuple):
@@ -68,7 +67,8 @@ class _Scan:
         return self.replace_within(value)
 
     def replace_within(self, value: Any) -> Any:
-        """Another object: a copy by pickle, if there are applications in it."""
+        """Another object: a copy by pickle, if there are applications in it. As in Ray, a function or class that goes by
+        value has them in its closure, its defaults, its attributes, and in those globals that it names."""
         from . import _pickler
 
         found: List[Any] = []

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import logging
 import sys
+import threading
 from collections import namedtuple
 
 import numpy as np
@@ -82,6 +83,39 @@ def test_in_objects_that_can_be_called():
     part, method = root.init_args
     assert (part.func, part.args) == (max, (handle("Leaf"),)) and method() == handle("Leaf_1")
     assert root.init_kwargs["f"]() == handle("Leaf_2")
+
+
+def importable(model=None):
+    return model
+
+
+def test_in_functions_and_classes_that_go_by_value():
+    """As Ray 2.60 does; those that a replica imports have none of the driver's objects."""
+    leaf = Leaf.bind()
+
+    def closure():
+        return leaf
+
+    def default(model=leaf):
+        return model
+
+    class Model:
+        attribute = leaf
+
+    *_, root = build(Root.bind(closure, default, Model, importable, f=lambda: [leaf]), "app")
+    in_closure, in_default, kind, imported = root.init_args
+    assert in_closure() == in_default() == kind.attribute == handle("Leaf") and root.init_kwargs["f"]() == [handle("Leaf")]
+    assert imported is importable and closure() is leaf
+
+
+def test_functions_and_classes_without_applications_are_the_same_objects():
+    lock = threading.Lock()
+
+    class Local:
+        pass
+
+    given = (Local, lambda: lock, Leaf.func_or_class)
+    assert all(a is b for a, b in zip(build(Root.bind(*given), "app")[0].init_args, given))
 
 
 def test_one_node_bound_twice_is_one_deployment():
