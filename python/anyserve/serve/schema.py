@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from enum import Enum
-from typing import Dict, Optional
+from typing import TYPE_CHECKING, Dict, Optional
 
+from . import _not_yet
 from ..replica import ReplicaRank
 from .config import EncodingType, LoggingConfig, TracingConfig
 
@@ -13,6 +14,10 @@ from .config import EncodingType, LoggingConfig, TracingConfig
 __all__ = ["ApplicationStatus", "ApplicationStatusOverview", "DeploymentStatus", "DeploymentStatusOverview",
            "DeploymentStatusTrigger", "EncodingType", "LoggingConfig", "ProxyStatus", "ReplicaRank", "ReplicaState",
            "ServeStatus", "TracingConfig"]  # fmt: skip
+
+if not TYPE_CHECKING:  # to a type checker every name would be a known one
+    __getattr__ = _not_yet.refuse("schema", _not_yet.NO_TASK_CONSUMERS, "CeleryAdapterConfig", "TaskProcessorAdapter",
+                                  "TaskProcessorConfig", "TaskResult")  # fmt: skip
 
 
 class ApplicationStatus(str, Enum):

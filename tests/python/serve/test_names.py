@@ -43,6 +43,25 @@ def test_names_of_ray(name):
         assert name in serve.__all__ and getattr(serve, name) is not None and name in dir(serve)
 
 
+@pytest.mark.parametrize("package", ["anyserve.serve", "ray.serve"])
+@pytest.mark.parametrize("module, name", [
+    ("task_consumer", "task_consumer"), ("task_consumer", "task_handler"), ("task_consumer", "instantiate_adapter_from_config"),
+    ("task_processor", "CeleryTaskProcessorAdapter"), ("taskiq_task_processor", "TaskiqAdapterConfig"),
+    ("schema", "TaskProcessorConfig"), ("schema", "CeleryAdapterConfig")])  # fmt: skip
+def test_task_consumers_are_not_supported_yet(package, module, name):
+    code = "from anyserve.serve.as_ray import install; install()\n" if package == "ray.serve" else ""
+    p = subprocess.run([sys.executable, "-c", code + "from %s.%s import %s" % (package, module, name)],
+                       env={"PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True, timeout=60)  # fmt: skip
+    text = "ImportError: serve.%s.%s is not supported yet: there are no task consumers (docs/guide/from-ray.md)"
+    assert p.stderr.splitlines()[-1] == text % (module, name)
+
+
+def test_task_consumers_as_an_attribute():
+    p = subprocess.run([sys.executable, "-c", "from anyserve import serve; serve.task_consumer"], env={"PYTHONPATH": str(PACKAGE)},
+                       capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert "AttributeError: serve.task_consumer is not supported yet: there are no task consumers" in p.stderr
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_names_of_modules(module):
     p = subprocess.run([sys.executable, "-c", "from anyserve.serve.%s import %s" % (module, ", ".join(MODULES[module].split()))],
