@@ -1,8 +1,10 @@
 #include "io/random.h"
 
 #include "base/fatal.h"
+#include "base/rand.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/random.h>
 
 void as_random_bytes(void *out, size_t n)
@@ -23,4 +25,18 @@ void as_random_hex(char *out, size_t n)
         out[2 * i + 1] = digits[bytes[i] & 15];
     }
     out[2 * n] = 0;
+}
+
+void as_random_uuid(char out[AS_UUID_LEN + 1])
+{
+    static _Thread_local struct as_rand rand;
+    uint64_t a, b;
+
+    if (!rand.s)
+        as_random_bytes(&rand.s, sizeof(rand.s));
+    a = as_rand_next(&rand);
+    b = as_rand_next(&rand);
+    snprintf(out, AS_UUID_LEN + 1, "%08x-%04x-4%03x-%04x-%012llx", (unsigned)(a >> 32),
+             (unsigned)(a >> 16 & 0xffff), (unsigned)(a & 0xfff),
+             (unsigned)(b >> 48 & 0x3fff) | 0x8000u, (unsigned long long)(b & 0xffffffffffff));
 }

@@ -11,4 +11,9 @@ void as_random_bytes(void *out, size_t n);
 /* n <= 128 random bytes as 2 n hex digits and a NUL. */
 void as_random_hex(char *out, size_t n);
 
+#define AS_UUID_LEN 36u
+/* A random UUID (version 4) of AS_UUID_LEN characters and a NUL. Made by a generator of the thread
+ * that the kernel has seeded, so no secret: it names a request in logs. */
+void as_random_uuid(char out[AS_UUID_LEN + 1]);
+
 #endif

@@ -15,6 +15,7 @@
 #define AS_EDGE_INGRESS_H
 
 #include "edge/rest/rest.h"
+#include "io/random.h"
 
 #define AS_INGRESS_ID_MAX 256u /* bytes of a client's request id; a longer one is replaced */
 
@@ -23,7 +24,7 @@ struct as_ingress { /* in the exchange's arena; x->answer.item */
     struct as_routes *routes; /* the snapshot that has the route; NULL: it was given back */
     struct as_frame_http_open open;
     struct as_call_stream stream;
-    char id[40]; /* the request id that was made for it */
+    char id[AS_UUID_LEN + 1]; /* the request id that was made for it */
 
     /* the part of the body that is collected; in a blob if it is large */
     uint8_t *first;

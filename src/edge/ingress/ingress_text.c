@@ -1,8 +1,6 @@
 /* Answers of our own to requests of applications: plain texts. The ids of requests. */
 #include "edge/ingress/ingress.h"
 
-#include "base/rand.h"
-#include "io/random.h"
 #include "wire/name_check.h"
 
 #include <string.h>
@@ -10,20 +8,11 @@
 
 /* --- request ids --- */
 
-/* A random UUID. Not a secret: it names a request in logs. */
-static size_t make_id(char out[40])
+/* A request id in the form of a UUID. */
+static struct as_str make_id(char out[AS_UUID_LEN + 1])
 {
-    static _Thread_local struct as_rand rand;
-    uint64_t a, b;
-
-    if (!rand.s)
-        as_random_bytes(&rand.s, sizeof(rand.s));
-    a = as_rand_next(&rand);
-    b = as_rand_next(&rand);
-    return (size_t)snprintf(out, 40, "%08x-%04x-4%03x-%04x-%012llx", (unsigned)(a >> 32),
-                            (unsigned)(a >> 16 & 0xffff), (unsigned)(a & 0xfff),
-                            (unsigned)(b >> 48 & 0x3fff) | 0x8000u,
-                            (unsigned long long)(b & 0xffffffffffff));
+    as_random_uuid(out);
+    return (struct as_str){out, AS_UUID_LEN};
 }
 
 bool as_ingress_set_id(struct as_ingress *g)
@@ -32,7 +21,7 @@ bool as_ingress_set_id(struct as_ingress *g)
 
     bool own = id.n && id.n <= AS_INGRESS_ID_MAX && as_name_check_line(id);
 
-    g->open.id = own ? id : (struct as_str){g->id, make_id(g->id)};
+    g->open.id = own ? id : make_id(g->id);
     g->x->request_id = g->open.id;
     return !own;
 }
@@ -49,7 +38,7 @@ static void send_text(struct as_exchange *x, uint32_t status, struct as_str text
                               .n_body = 1};
     char *copy = as_arena_dup(&x->arena, text);
     struct as_http_piece body = {(const uint8_t *)copy, copy ? text.n : 0, NULL};
-    char number[24], made[40];
+    char number[24], made[AS_UUID_LEN + 1];
     struct as_str id;
 
     if (x->answer.item)
@@ -57,7 +46,7 @@ static void send_text(struct as_exchange *x, uint32_t status, struct as_str text
     else
         id = as_http_head_find(x->head, AS_STR("x-request-id"));
     if (!id.n || id.n > AS_INGRESS_ID_MAX)
-        id = (struct as_str){made, make_id(made)};
+        id = make_id(made);
     r.body = &body;
     extra[r.n_extra++] = (struct as_http_header){AS_STR("x-request-id"), id};
     if (retry != AS_NEVER) {

@@ -1,14 +1,13 @@
 #include "edge/service/service.h"
 
+#include "io/random.h"
 #include "wire/protobuf/pb.h"
 
 #include <arpa/inet.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #define BLOCK_MAX (256u << 10) /* bytes of the metadata */
 #define ID_MAX    128u         /* characters of a request id that a client gives */
-#define ID_BYTES  16u          /* random bytes of one that we make */
 #define PEER_MAX  (INET6_ADDRSTRLEN + 24u)
 #define PING_FOR_IT                                                                                \
     "Ping /ray.serve.RayServeAPIService/ListApplications for available applications."
@@ -155,7 +154,6 @@ static bool copy_header(struct as_exchange *x, struct as_str name, struct as_str
 /* The client's request id, or a new one in the form of a UUID. False: failed. */
 static bool set_id(struct as_exchange *x, struct as_str *ret_id)
 {
-    uint8_t r[ID_BYTES];
     char *p;
 
     if (!copy_header(x, AS_STR("request_id"), ret_id))
@@ -163,17 +161,11 @@ static bool set_id(struct as_exchange *x, struct as_str *ret_id)
     ret_id->n = AS_MIN(ret_id->n, ID_MAX);
     if (ret_id->n)
         return true;
-    p = as_exchange_alloc(x, 37, 1, "the request");
+    p = as_exchange_alloc(x, AS_UUID_LEN + 1, 1, "the request");
     if (!p)
         return false;
-    if (getrandom(r, sizeof(r), 0) != sizeof(r))
-        memset(r, 0, sizeof(r)); /* not on Linux 5.6 and later */
-    r[6] = (uint8_t)((r[6] & 0x0f) | 0x40);
-    r[8] = (uint8_t)((r[8] & 0x3f) | 0x80);
-    snprintf(p, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", r[0],
-             r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11], r[12], r[13],
-             r[14], r[15]);
-    *ret_id = (struct as_str){p, 36};
+    as_random_uuid(p);
+    *ret_id = (struct as_str){p, AS_UUID_LEN};
     return true;
 }
 
