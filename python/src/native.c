@@ -475,7 +475,7 @@ PyMODINIT_FUNC PyInit__native(void)
         &link_type,          &native_request_type,  &native_call_type,  &native_hold_type,
         &native_stream_type, &native_loop_type,     &native_local_type, &native_body_type,
         &native_piece_type,  &native_incoming_type, &native_out_type,   &native_await_type,
-        &native_http_type,   &native_http_wait_type};
+        &native_http_type};
     PyObject *m;
 
     import_array();
@@ -487,7 +487,7 @@ PyMODINIT_FUNC PyInit__native(void)
         "anyserve._native.OutputError", "A handler returned something that is not a valid answer.",
         NULL, NULL);
     if (!native_output_error || native_array_init() < 0 || native_handler_error_init() < 0 ||
-        native_loop_init() < 0 || native_out_wait_init() < 0 || native_http_init() < 0)
+        native_loop_init() < 0 || native_await_init() < 0 || native_http_init() < 0)
         return NULL;
     m = PyModule_Create(&module);
     if (!m || PyModule_AddObjectRef(m, "Link", (PyObject *)&link_type) < 0 ||

@@ -5,7 +5,8 @@
  *   http/        requests of HTTP
  *   out.c        Out: a call that this process has opened: its end, reading it
  *   out_open.c   opening one: at once, or when its arguments are here
- *   out_wait.c   waiting for an Out: threads, event loops, callbacks
+ *   out_wait.c   waiting for an Out: threads, coroutines, callbacks
+ *   await.c      Await: the coroutine that waits for an Out or for a request of HTTP
  *   caller.c     Link's methods that open calls; a driver's link
  *
  * What a pickle means is decided in Python, by the functions of set_body_hooks.
@@ -110,6 +111,34 @@ typedef struct {
 int native_incoming_start(Link *l, struct as_worker_req *q);
 void native_incoming_ready(Incoming *in, unsigned what);
 
+/* --- await.c --- */
+
+typedef struct await Await;
+
+/* What an Await waits for. Its owner has a list of those that wait. */
+struct await_kind {
+    /* 1: *ret_value, what `await` gives; 0: it must wait; -1 with an exception */
+    int (*take)(PyObject *owner, PyObject **ret_value);
+    Await **(*list)(PyObject *owner);
+    /* one is in the list; one has left it without being woken; or NULL */
+    void (*waits)(PyObject *owner), (*forgotten)(PyObject *owner);
+};
+
+/* What `await` runs: a coroutine, so that tasks can be made of it, which needs none itself. */
+struct await {
+    PyObject_HEAD PyObject *owner; /* NULL: it never waits */
+    const struct await_kind *kind;
+    PyObject *future, *loop; /* while it waits; or NULL */
+    struct await *next; /* in the list of its owner, the last one first; which has a reference */
+};
+
+int native_await_init(void);
+/* kind: static. */
+PyObject *native_await_new(PyObject *owner, const struct await_kind *kind);
+/* Takes those of a kind, NULL: all, from the list, and wakes them in the order in which they came.
+ */
+void native_awaits_wake(Await **list, const struct await_kind *kind, Link *l);
+
 /* --- out.c --- */
 
 enum out_state {
@@ -117,8 +146,6 @@ enum out_state {
     OUT_OPEN,  /* it was opened */
     OUT_ENDED, /* one answer is here, or it has failed, or the stream is over */
 };
-
-typedef struct await Await;
 
 typedef struct out {
     PyObject_HEAD struct as_worker_out *o; /* NULL: not opened, or ended */
@@ -143,14 +170,6 @@ typedef struct out {
     struct open_args *args; /* what it will be opened with */
     PyObject *dependents;   /* a list of Outs that wait for this one; or NULL */
 } Out;
-
-/* A coroutine's wait for an Out: the iterator that `await` runs. */
-struct await {
-    PyObject_HEAD Out *out;
-    PyObject *future, *loop; /* while it waits; or NULL */
-    struct await *next;      /* in out->awaits */
-    bool item;               /* for the next message of a stream */
-};
 
 /* What a call is opened with, while it waits for its arguments. */
 struct open_args {
@@ -199,12 +218,6 @@ PyObject *native_out_anext(PyObject *o, PyObject *unused);
 PyObject *native_out_result_method(PyObject *o, PyObject *const *args, Py_ssize_t n);
 PyObject *native_out_next_method(PyObject *o, PyObject *timeout);
 PyObject *native_out_add_done_callback(PyObject *o, PyObject *fn);
-int native_out_wait_init(void);
-/* A future of the running loop, for a coroutine that yields it: a new reference, and one to the
- * loop. NULL: an exception. */
-PyObject *native_future_new(PyObject **ret_loop);
-/* Wakes the coroutine that waits for it. Consumes both. */
-void native_future_wake(Link *l, PyObject *future, PyObject *loop);
 
 /* --- caller.c --- */
 

@@ -225,7 +225,7 @@ static int send_body(Http *h, PyObject *body, bool last)
     }
     PyBuffer_Release(&view);
     if (!err && h->complete)
-        native_http_wake(h, false); /* receive() says that it is over */
+        native_http_wake_receivers(h); /* receive() says that it is over */
     return err;
 }
 
@@ -268,7 +268,7 @@ void native_http_flush(Http *h)
         else
             native_link_send(h->link, false);
     }
-    native_http_wake(h, true);
+    native_http_wake_senders(h);
     Py_DECREF(h);
 }
 

@@ -142,7 +142,7 @@ void native_http_ready(Http *h, unsigned what)
     if ((what & AS_WANT_ROOM) && h->unsent) /* else a cancel came with the room, and dropped it */
         native_http_flush(h);
     if (what & AS_WANT_INPUT)
-        native_http_wake(h, false);
+        native_http_wake_receivers(h);
     l->may_step = may_step;
     Py_DECREF(h);
 }
@@ -153,8 +153,8 @@ void native_http_cancel(Http *h)
     h->cancelled = true;
     if (h->unsent)
         native_http_flush(h); /* drops it */
-    native_http_wake(h, true);
-    native_http_wake(h, false);
+    native_http_wake_senders(h);
+    native_http_wake_receivers(h);
     if (!h->keeps_task || h->on_cancel)
         native_served_cancel((Served *)(void *)h);
     Py_DECREF(h);
@@ -177,14 +177,14 @@ static PyObject *http_receive(PyObject *o, PyObject *unused AS_UNUSED)
 {
     Http *h = (Http *)(void *)o;
 
-    return is_here(h) ? native_http_wait_new(h, false) : NULL;
+    return is_here(h) ? native_http_wait_message(h) : NULL;
 }
 
 static PyObject *sent(Http *h, int err)
 {
     if (err)
         return NULL;
-    return h->unsent ? native_http_wait_new(h, true) : native_http_done();
+    return h->unsent ? native_http_wait_sent(h) : native_http_done();
 }
 
 static PyObject *http_send(PyObject *o, PyObject *message)
@@ -230,7 +230,7 @@ static PyObject *http_fail(PyObject *o, PyObject *args)
     if (r && h->unsent)
         native_http_flush(h); /* drops it */
     if (r)
-        native_http_wake(h, false);
+        native_http_wake_receivers(h);
     return r;
 }
 
@@ -244,8 +244,8 @@ static int http_traverse(PyObject *o, visitproc visit, void *arg)
     /* not the task: the server needs it until the request has ended, as in incoming.c */
     Py_VISIT(h->on_cancel);
     Py_VISIT(h->fields);
-    for (HttpWait *w = h->waits; w; w = w->next)
-        Py_VISIT((PyObject *)w);
+    for (Await *a = h->waits; a; a = a->next)
+        Py_VISIT((PyObject *)a);
     return 0;
 }
 

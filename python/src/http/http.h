@@ -4,7 +4,7 @@
  *   scope.c    the scope of a request
  *   answer.c   what an application sends: checked, and sent as the client reads
  *   websocket.c  the messages of a websocket
- *   wait.c     the awaitables of receive() and send(), which need no task
+ *   wait.c     the awaitables of receive() and send()
  *
  * The handler of a model with `http` is called with an Http and returns a coroutine, as for a call.
  * Its receive and send belong to the thread of the link's event loop.
@@ -13,8 +13,6 @@
 #define ANYSERVE_NATIVE_HTTP_H
 
 #include "../opaque.h"
-
-typedef struct http_wait HttpWait;
 
 typedef struct {
     NATIVE_SERVED_HEAD;
@@ -37,18 +35,10 @@ typedef struct {
     unsigned close_code;                     /* of its end, for receive(); 0: it is not over */
     PyObject *close_reason;                  /* of the client's close; or NULL */
     bool keeps_task;                         /* a client that goes away does not cancel the task */
-    HttpWait *waits; /* coroutines that wait, the last one first: references */
+    Await *waits; /* coroutines that wait, the last one first: references */
 } Http;
 
-/* What `await receive()` and `await send()` run. */
-struct http_wait {
-    PyObject_HEAD Http *http;
-    PyObject *future, *loop; /* while it waits; or NULL */
-    struct http_wait *next;  /* in http->waits */
-    bool sends;              /* it waits until nothing is unsent; else for a message */
-};
-
-extern PyTypeObject native_http_type, native_http_wait_type;
+extern PyTypeObject native_http_type;
 
 /* --- http.c --- */
 
@@ -101,13 +91,14 @@ void native_websocket_flush(Http *h);
 
 /* --- wait.c --- */
 
-/* An awaitable that is done. */
+/* Awaitables of a message; of the time when nothing is unsent; one that is done. */
+PyObject *native_http_wait_message(Http *h);
+PyObject *native_http_wait_sent(Http *h);
 PyObject *native_http_done(void);
-PyObject *native_http_wait_new(Http *h, bool sends);
-/* How many coroutines wait to send. */
+/* How many coroutines wait until nothing is unsent. */
 Py_ssize_t native_http_n_sending(const Http *h);
-/* Wakes those that wait to send, or to receive. */
-void native_http_wake(Http *h, bool sends);
+void native_http_wake_receivers(Http *h);
+void native_http_wake_senders(Http *h);
 int native_wait_init(void);
 
 #endif

@@ -324,7 +324,7 @@ void native_websocket_flush(Http *h)
         if (!PyList_GET_SIZE(h->unsent))
             native_http_drop_unsent(h);
     }
-    native_http_wake(h, true);
+    native_http_wake_senders(h);
     Py_DECREF(h);
 }
 
@@ -424,7 +424,7 @@ static int send_close(Http *h, PyObject *message)
     else
         err = send_or_keep(h, AS_WORKER_WS_CLOSE | (unsigned long)code << CLOSE_SHIFT, reason);
     Py_DECREF(reason);
-    native_http_wake(h, false);
+    native_http_wake_receivers(h);
     return err;
 }
 
@@ -463,7 +463,7 @@ static int accept_it(Http *h, PyObject *message)
         return -1;
     }
     native_link_send(h->link, false);
-    native_http_wake(h, false); /* receive() may wait already */
+    native_http_wake_receivers(h); /* receive() may wait already */
     return 0;
 }
 
