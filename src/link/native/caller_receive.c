@@ -379,7 +379,7 @@ const char *as_caller_begin_body(struct as_link *l, const struct as_frame *f)
     l->rx.sink_end = f->flags & AS_FRAME_F_END;
     if (!c) /* it was refused or cancelled, and its body was on the way */
         return NULL;
-    if (c->submitted || f->n > c->body_len - c->received)
+    if (c->submitted || c->every || f->n > c->body_len - c->received)
         return "more DATA than the message announced";
     need = (size_t)(c->received + f->n);
     if (need > as_blob_grow_at(c->blob, (size_t)c->body_len))

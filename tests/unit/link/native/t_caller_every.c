@@ -123,12 +123,38 @@ static void calls_of_every_replica_are_cancelled(void **state AS_UNUSED)
     }
 }
 
+/* Behind the whole request of a call nothing of its body may come, not even an end. */
+static void a_body_comes_once(void **state AS_UNUSED)
+{
+    static char text[70000];
+    struct as_frame_call open = {.flags = AS_CALL_F_STREAM | AS_CALL_F_EVERY, .priority = 1};
+    struct as_body body = bytes_body(text, sizeof(text));
+
+    for (int large = 0; large < 2; large++) {
+        struct bytes data = raw_frame(AS_FRAME_DATA, AS_FRAME_F_END, 2, NULL, 0);
+
+        begin_calls(calls_conf());
+        d_hand = serve(0, "d", "Callee");
+        caller = serve(1, "c", "Caller");
+        say_target(caller, 0, "Callee");
+        body.data.n = large ? sizeof(text) : 10;
+        say_open_of(caller, 2, &open, &body);
+        expect(d_hand, AS_FRAME_OPEN);
+        as_outq_copy(&caller->out, data.p, data.n);
+        free(data.p);
+        UNTIL(w.killed);
+        assert_string_equal(w.why, "more DATA than the message announced");
+        end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_replica_is_called),
         cmocka_unit_test(no_replica_is_called),
         cmocka_unit_test(calls_of_every_replica_are_cancelled),
+        cmocka_unit_test(a_body_comes_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
