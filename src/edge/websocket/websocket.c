@@ -134,7 +134,6 @@ static void end_message(struct as_websocket *ws)
         return;
     write_copy(ws, ws->control.p, ws->control.n, NULL, 0);
     as_buf_fini(&ws->control);
-    ws->control = (struct as_buf){0};
 }
 
 /* --- messages to the worker --- */
@@ -237,7 +236,9 @@ static void drop_unread(struct as_websocket *ws, size_t n)
     ws->unread_at += n;
     if (ws->unread_at == ws->unread.n) {
         as_buf_fini(&ws->unread);
-        ws->unread = (struct as_buf){0};
+        ws->unread_at = 0;
+    } else if (2 * ws->unread_at >= ws->unread.n) { /* moves fewer bytes than were read */
+        as_buf_drop(&ws->unread, ws->unread_at);
         ws->unread_at = 0;
     }
     if (!ws->session)

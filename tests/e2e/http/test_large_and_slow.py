@@ -3,32 +3,12 @@
 import contextlib
 import hashlib
 import resource
-from pathlib import Path
 
 import pytest
-from support import paths
+from support.process.memory import Peak
 
 MIB = 1 << 20
-ROOM = 40 * MIB  # that dispatcher and replica may grow by, each; the dispatcher keeps pages of large bodies for a while
 PIECE = bytes(i * 7 & 255 for i in range(256)) * 256
-
-
-class Peak:
-    """The largest resident memory of a process from now on."""
-
-    def __init__(self, name, pid):
-        self.name, self.status = name, Path(f"/proc/{pid}/status")
-        Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak is what is resident now
-        self.before = self.read()
-
-    def read(self):
-        (line,) = [line for line in self.status.read_text().splitlines() if line.startswith("VmHWM:")]
-        return int(line.split()[1]) << 10
-
-    def check(self):
-        grown = self.read() - self.before
-        print(f"{self.name}: {self.before / MIB:.1f} MiB before, {grown / MIB:.1f} MiB more at the peak")
-        assert grown < ROOM or paths.SANITIZED, f"the {self.name} grew by {grown} bytes"
 
 
 @pytest.fixture

@@ -2,10 +2,12 @@
 
 import json
 import socket
+import threading
 
 import pytest
 from support import wait
-from support.protocol.websocket import connect, log, page, start, wait_log
+from support.process.memory import Peak
+from support.protocol.websocket import BINARY, TEXT, Raw, connect, frame, log, page, start, wait_log
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 pytestmark = pytest.mark.core
@@ -172,6 +174,21 @@ def test_a_handler_that_does_not_read_stops_the_client(server):
                 sent += 1 << 16
         assert sent < 64 << 20
     page(server, "/go")
+
+
+def test_a_client_that_sends_without_a_pause(server):
+    """Faster than the handler reads: the dispatcher holds what it has not passed on, and nothing of what it has."""
+    n, size = 3000, 32768
+    with Raw(server, "/size") as raw:
+        raw.send(frame(BINARY, bytes(size)))
+        assert raw.read_frame() == (TEXT, str(size).encode())
+        peak = Peak("dispatcher", server.dispatcher)
+        sender = threading.Thread(target=raw.send, args=(frame(BINARY, bytes(size)) * n,))
+        sender.start()
+        for _ in range(n):
+            assert raw.read_frame() == (TEXT, str(size).encode())
+        sender.join()
+        peak.check()
 
 
 def test_open_websockets_are_counted(server):
