@@ -126,6 +126,9 @@ void as_ingress_submit(struct as_ingress *g, uint32_t flags)
     x->state = AS_EXCHANGE_WAITING;
     x->in_fleet = true;
     as_fleet_client_submit(&x->edge->client, c);
+    /* until its first input: the client may send nothing of the rest */
+    if (g->stream.takes_inputs && !x->head->wants_websocket && x->state == AS_EXCHANGE_WAITING)
+        as_client_timeouts_start(x, &x->edge->uploads, x->body.received);
 }
 
 /* --- the collected body --- */
