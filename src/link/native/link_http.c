@@ -67,7 +67,7 @@ static const char *note_message(struct as_call_stream *s, const struct as_http_p
             h->head.status == STATUS_ACCEPTED && s->call->payload.http->flags & AS_HTTP_F_WEBSOCKET;
         return NULL;
     }
-    if (!s->has_head)
+    if (!s->accepted)
         return "a message of a websocket that was not accepted";
     if (h->ws.opcode != AS_WS_CLOSE) {
         if (s->part_credit.bytes <= 0)
@@ -200,6 +200,8 @@ const char *as_link_begin_http_bytes(struct as_link *l, struct as_call *c, const
             return "more DATA than the message announced";
         s->ws_left -= f->n;
     } else if (f->n > 0) {
+        if (s->accepted)
+            return "bytes of a websocket outside of a message";
         if ((int64_t)f->n > s->part_credit.bytes)
             return "DATA beyond its stream's window";
         s->part_credit.bytes -= f->n;
