@@ -117,6 +117,7 @@ struct as_link {
     uint64_t next_stream;       /* odd */
     struct as_call **calls;     /* open requests: a hash table, by stream number / 2 */
     uint32_t n_calls, cap_calls;
+    bool holds_inputs; /* of requests of HTTP that are recalled */
     uint64_t received, written; /* bytes since the start */
     as_ns last_ping;            /* when the last ping was sent; before the first: READY since */
     as_ns ping_sent;            /* the pending ping's time, which it carries; 0: none pending … */
@@ -256,8 +257,13 @@ void as_link_on_http_frame(struct as_link *l, struct as_call *c, const struct as
 const char *as_link_begin_http_bytes(struct as_link *l, struct as_call *c,
                                      const struct as_frame *f);
 void as_link_on_http_bytes(struct as_link *l, struct as_call *c);
-/* Sends as much of c->stream->input as its window allows. */
+/* Sends as much of c->stream->input as its window allows; nothing while c is recalled: as long as
+ * nothing was sent, another worker can get all of it. */
 void as_link_send_http_input(struct as_link *l, struct as_call *c);
+/* The streams of recalled requests whose inputs wait, before the recall is over; returns how many.
+ */
+uint32_t as_link_collect_held(struct as_link *l, uint64_t ids[AS_FRAME_IDS]);
+void as_link_send_held(struct as_link *l, const uint64_t *ids, uint32_t n); /* and behind it */
 
 /* --- link_parts.c: streams of several messages --- */
 

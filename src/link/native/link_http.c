@@ -299,6 +299,10 @@ void as_link_send_http_input(struct as_link *l, struct as_call *c)
 
     if (!in)
         return;
+    if (c->core.recalled) { /* its worker may give it back */
+        l->holds_inputs = true;
+        return;
+    }
     sent = in->payload.ws ? send_ws_message(l, c, in) : send_bytes(l, c, in);
     if (l->out.bytes > had) {
         /* bound to this worker: another one would get only the later bytes */
@@ -307,4 +311,30 @@ void as_link_send_http_input(struct as_link *l, struct as_call *c)
     }
     if (sent)
         as_call_release_input(c->stream);
+}
+
+uint32_t as_link_collect_held(struct as_link *l, uint64_t ids[AS_FRAME_IDS])
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; l->holds_inputs && i < l->cap_calls; i++) {
+        const struct as_call *c = l->calls[i];
+
+        if (c && c->core.recalled && c->payload.kind == AS_FRAME_HTTP && c->stream->input) {
+            AS_ASSERT(n < AS_FRAME_IDS); /* of one RECALL */
+            ids[n++] = c->core.stream;
+        }
+    }
+    l->holds_inputs = false;
+    return n;
+}
+
+void as_link_send_held(struct as_link *l, const uint64_t *ids, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct as_call *c = as_link_find_call(l, ids[i]);
+
+        if (c && as_call_is_awaited(c))
+            as_link_send_http_input(l, c);
+    }
 }

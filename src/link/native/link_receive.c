@@ -271,7 +271,9 @@ static void on_returned(struct as_link *l, const struct as_frame *f)
         as_link_remove_call(l, c);
         as_replica_returned(l->up.replica, &c->core, now_of(l));
     }
+    n = as_link_collect_held(l, ids); /* the worker keeps those that it has not returned */
     as_replica_recall_done(l->up.replica, now_of(l));
+    as_link_send_held(l, ids, n);
     as_upstream_check_retired(&l->up);
 }
 

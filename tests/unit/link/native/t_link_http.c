@@ -1,13 +1,17 @@
-/* Requests of HTTP on a link: what a worker may send. */
+/* Requests of HTTP on a link: what a worker may send, and uploads that are asked back. */
 #include "call_world.h"
+
+#define UPLOAD "the rest of the body"
 
 struct upload {
     struct as_frame_http_open open;
+    struct as_input input;
+    uint32_t taken; /* inputs that were released */
     uint64_t bytes; /* of the answer */
 };
 
 static struct upload uploads[CALLS];
-static struct hand *d_hand;
+static struct hand *d_hand, *e_hand;
 
 static struct hand *serve_http(int i, const char *token)
 {
@@ -182,6 +186,118 @@ static void bytes_of_a_websocket_are_of_messages(void **state AS_UNUSED)
     assert_broken(q, "bytes of a websocket outside of a message");
 }
 
+/* --- uploads that are asked back --- */
+
+static void on_input_release(struct as_input *in)
+{
+    ((struct upload *)in->owner)->taken++;
+}
+
+static void send_upload(struct request *q)
+{
+    struct upload *u = &uploads[q - w.q];
+
+    u->input = (struct as_input){
+        .payload = {.kind = AS_FRAME_HTTP, .body = {UPLOAD, sizeof(UPLOAD) - 1}},
+        .on_release = on_input_release,
+        .owner = u};
+    as_fleet_client_input(&w.client, &q->call, &u->input);
+}
+
+static void assert_upload(struct hand *h, uint64_t stream)
+{
+    do {
+        expect(h, AS_FRAME_DATA);
+    } while (!h->f.n);
+    assert_int_equal(h->f.stream, stream);
+    assert_int_equal(h->f.n, sizeof(UPLOAD) - 1);
+    assert_memory_equal(h->f.p, UPLOAD, sizeof(UPLOAD) - 1);
+}
+
+/* An upload waits behind two requests that execute at the only replica. */
+static struct request *wait_behind(void)
+{
+    struct request *q;
+
+    begin_http();
+    (void)submit_http(AS_HTTP_F_WHOLE);
+    expect(d_hand, AS_FRAME_OPEN);
+    say_head(d_hand, d_hand->f.stream, 200, AS_US, true); /* so fast that it prefetches */
+    UNTIL(w.q[0].released);
+    (void)submit_http(AS_HTTP_F_WHOLE);
+    (void)submit_http(AS_HTTP_F_WHOLE);
+    q = submit_http(0);
+    start(d_hand, 3);
+    expect(d_hand, AS_FRAME_OPEN);
+    return q;
+}
+
+static void an_upload_that_goes_on_is_not_asked_back(void **state AS_UNUSED)
+{
+    struct request *q = wait_behind(), *other = submit_http(0);
+    uint64_t ids[2];
+    uint32_t n;
+
+    expect(d_hand, AS_FRAME_OPEN);
+    send_upload(q);
+    assert_upload(d_hand, d_hand->streams[3]);
+    e_hand = serve_http(1, "e");
+    expect(d_hand, AS_FRAME_RECALL);
+    assert_int_equal(as_frame_get_ids(&d_hand->f, ids, AS_COUNT(ids), &n), 0);
+    assert_int_equal(n, 1);
+    assert_int_equal(ids[0], d_hand->streams[4]);
+    as_frame_put_ids(&d_hand->out, AS_FRAME_RETURNED, ids, 1);
+    expect(e_hand, AS_FRAME_OPEN);
+    say_head(d_hand, d_hand->streams[3], 200, 0, true);
+    UNTIL(q->released);
+    assert_int_equal(w.killed + other->released, 0);
+    end();
+}
+
+static void an_upload_goes_on_when_it_is_known_where(void **state AS_UNUSED)
+{
+    for (int kept = 0; kept < 2; kept++) {
+        struct request *q = wait_behind();
+        struct upload *u = &uploads[q - w.q];
+        struct hand *h = d_hand;
+        uint64_t stream = h->streams[3];
+
+        e_hand = serve_http(1, "e");
+        expect(d_hand, AS_FRAME_RECALL);
+        send_upload(q);
+        assert_int_equal(u->taken, 0);
+        as_frame_put_ids(&d_hand->out, AS_FRAME_RETURNED, &stream, kept ? 0 : 1);
+        if (!kept) {
+            h = e_hand;
+            expect(h, AS_FRAME_OPEN);
+            stream = h->f.stream;
+        }
+        assert_upload(h, stream);
+        assert_int_equal(u->taken, 1);
+        say_head(h, stream, 200, 0, true);
+        UNTIL(q->released);
+        assert_int_equal(w.killed, 0);
+        end();
+    }
+}
+
+/* Its client goes while its input waits. */
+static void an_upload_is_cancelled_while_it_is_asked_back(void **state AS_UNUSED)
+{
+    struct request *q = wait_behind();
+    uint64_t stream = d_hand->streams[3];
+
+    e_hand = serve_http(1, "e");
+    expect(d_hand, AS_FRAME_RECALL);
+    send_upload(q);
+    as_fleet_client_cancel(&w.client, &q->call);
+    as_frame_put_ids(&d_hand->out, AS_FRAME_RETURNED, &stream, 1);
+    UNTIL(q->released);
+    assert_int_equal(uploads[q - w.q].taken, 1);
+    assert_int_equal(w.killed, 0);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +306,9 @@ int main(void)
         cmocka_unit_test(nothing_follows_the_end),
         cmocka_unit_test(messages_are_of_websockets),
         cmocka_unit_test(bytes_of_a_websocket_are_of_messages),
+        cmocka_unit_test(an_upload_that_goes_on_is_not_asked_back),
+        cmocka_unit_test(an_upload_goes_on_when_it_is_known_where),
+        cmocka_unit_test(an_upload_is_cancelled_while_it_is_asked_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
