@@ -192,6 +192,7 @@ static void refuse_late(struct as_worker *w, struct as_worker_req *q)
     as_worker_put_error(q->link, q->stream, as_err_grpc(AS_EDEADLINE), 0,
                         "deadline exceeded before the request was started");
     (void)as_worker_leave_batch(w, q);
+    as_worker_stream_stop(w, q);
     as_worker_req_put(w, q);
 }
 

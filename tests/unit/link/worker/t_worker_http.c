@@ -6,11 +6,12 @@
 #define WINDOW AS_HTTP_WINDOW
 
 static void send_open(struct fake *d, uint64_t stream, const char *body, bool whole,
-                      uint32_t target)
+                      uint32_t target, as_ns timeout)
 {
     struct as_meta fields[] = {{AS_STR("host"), AS_STR("here")}, {AS_STR("x-a"), AS_STR("1")}};
     struct as_frame_http_open o = {.version = 11,
                                    .target = target,
+                                   .timeout = timeout,
                                    .flags = whole ? AS_HTTP_F_WHOLE : 0,
                                    .id = AS_STR("id-1"),
                                    .method = AS_STR("POST"),
@@ -34,7 +35,7 @@ static struct as_worker_req *start(struct calls *c, uint64_t stream, const char 
 {
     struct as_worker_req *q;
 
-    send_open(&c->d, stream, body, whole, CALLEE);
+    send_open(&c->d, stream, body, whole, CALLEE, 0);
     while (!(q = as_worker_next(c->w)))
         assert_int_equal(as_worker_wait(c->w), 0);
     return q;
@@ -170,7 +171,7 @@ static void a_body_comes_before_its_request_starts(void **state)
     struct calls *c = *state;
     struct as_worker_req *held[2] = {calls_start(c, 1, 0), calls_start(c, 3, 0)}, *q;
 
-    send_open(&c->d, 5, "", false, CALLEE);
+    send_open(&c->d, 5, "", false, CALLEE, 0);
     send_data(c, 5, 1000, true);
     assert_null(as_worker_next(c->w));
     calls_answer(c, held[0]);
@@ -187,7 +188,7 @@ static void a_waiting_request_with_a_body_can_be_cancelled(void **state)
     struct calls *c = *state;
     struct as_worker_req *held[2] = {calls_start(c, 1, 0), calls_start(c, 3, 0)};
 
-    send_open(&c->d, 5, "", false, CALLEE);
+    send_open(&c->d, 5, "", false, CALLEE, 0);
     send_data(c, 5, 1000, false);
     as_frame_put_cancel(&c->d.out, 5, 1);
     calls_sync(c);
@@ -197,6 +198,38 @@ static void a_waiting_request_with_a_body_can_be_cancelled(void **state)
     calls_answer(c, held[0]);
     calls_answer(c, held[1]);
     assert_null(as_worker_next(c->w));
+}
+
+/* Its bytes are dropped, those of a frame that is half here as well: the next request gets its own.
+ */
+static void a_waiting_request_is_too_late_to_start(void **state)
+{
+    struct calls *c = *state;
+    uint8_t bytes[1000] = {0};
+
+    for (uint64_t stream = 1, half = 0; half < 2; half++, stream += 8) {
+        struct as_worker_req *held[2] = {calls_start(c, stream, 0), calls_start(c, stream + 2, 0)};
+        struct bytes data = raw_frame(AS_FRAME_DATA, 0, stream + 4, bytes, sizeof(bytes));
+        size_t first = half ? 500 : data.n;
+
+        send_open(&c->d, stream + 4, "", false, CALLEE, 1);
+        as_outq_copy(&c->d.out, data.p, first);
+        calls_sync(c);
+        calls_answer(c, held[0]);
+        fake_expect(&c->d, AS_FRAME_DATA);
+        assert_null(as_worker_next(c->w)); /* there is a slot, but no time */
+        assert_int_equal(fake_expect_error(&c->d, stream + 4).code, AS_STATUS_DEADLINE_EXCEEDED);
+        as_outq_copy(&c->d.out, data.p + first, data.n - first);
+        calls_sync(c);
+        free(data.p);
+        held[0] = start(c, stream + 6, "", false);
+        assert_int_equal(read_nothing(c, held[0]), AS_EAGAIN);
+        assert_int_equal(as_worker_http_answer(c->w, held[0], 204, NULL, 0, AS_STR(""), true), 0);
+        as_worker_flush(c->w);
+        expect_head(&c->d, stream + 6, 204, 0, true);
+        calls_answer(c, held[1]);
+        fake_expect(&c->d, AS_FRAME_DATA);
+    }
 }
 
 static void a_body_that_nobody_has_read_ends_with_its_request(void **state)
@@ -329,7 +362,7 @@ static void http_for_another_model_ends_the_link(void **state)
 {
     struct calls *c = *state;
 
-    send_open(&c->d, 1, "", true, TENSOR);
+    send_open(&c->d, 1, "", true, TENSOR, 0);
     while (as_worker_poll(c->w) != AS_EOF)
         ;
     assert_non_null(strstr(as_worker_error(c->w), "request of HTTP"));
@@ -358,6 +391,7 @@ int main(void)
         HTTP_TEST(a_body_comes_within_its_window),
         HTTP_TEST(a_body_comes_before_its_request_starts),
         HTTP_TEST(a_waiting_request_with_a_body_can_be_cancelled),
+        HTTP_TEST(a_waiting_request_is_too_late_to_start),
         HTTP_TEST(a_body_that_nobody_has_read_ends_with_its_request),
         HTTP_TEST(more_of_a_body_than_its_window_ends_the_link),
         HTTP_TEST(an_answer_waits_for_room),
