@@ -44,6 +44,11 @@ static uint32_t hex4(const char *p)
     return v;
 }
 
+static bool is_surrogate(uint32_t c, uint32_t first)
+{
+    return c >= first && c < first + 0x400;
+}
+
 /* The help of a family: a JSON string becomes a text of Prometheus, in which only \ and line ends
  * are escaped. */
 static void put_help(struct as_buf *o, struct as_str json)
@@ -53,7 +58,8 @@ static void put_help(struct as_buf *o, struct as_str json)
     const char *p = json.p + 1, *end = json.p + json.n - 1;
 
     for (; p < end; p++) {
-        const char *at = p + 1 < end && *p == '\\' ? strchr(from, p[1]) : NULL;
+        const char *at =
+            p + 1 < end && *p == '\\' ? memchr(from, p[1], AS_COUNT(to)) : NULL;
         uint8_t utf8[4];
 
         if (*p != '\\') {
@@ -65,9 +71,12 @@ static void put_help(struct as_buf *o, struct as_str json)
             uint32_t c = hex4(p + 2);
 
             p += 5;
-            if (c >= 0xd800 && c < 0xdc00 && end - p > 6 && p[1] == '\\' && p[2] == 'u') {
+            if (is_surrogate(c, 0xd800) && end - p > 6 && p[1] == '\\' && p[2] == 'u' &&
+                is_surrogate(hex4(p + 3), 0xdc00)) {
                 c = 0x10000 + ((c & 0x3ff) << 10) + (hex4(p + 3) & 0x3ff);
                 p += 6;
+            } else if (c >= 0xd800 && c < 0xe000) {
+                c = 0xfffd; /* half of a pair */
             }
             if (c == '\n' || c == '\\')
                 as_buf_str(o, c == '\n' ? "\\n" : "\\\\");

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "wire/json/json.h"
+#include "wire/name_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,34 +79,50 @@ static bool take_labels(struct as_str *rest, struct as_str *ret)
 
 static bool is_number(struct as_str s)
 {
+    static const char letters[] = "0123456789+-.eEnNaAiIfFtTyY"; /* inf, infinity, nan as well */
     char text[NUMBER_MAX + 1], *end;
 
-    if (!s.n || s.n > NUMBER_MAX || memchr(s.p, ' ', s.n) || memchr(s.p, 'x', s.n))
+    if (!s.n || s.n > NUMBER_MAX)
         return false;
+    for (size_t i = 0; i < s.n; i++) {
+        if (!memchr(letters, s.p[i], sizeof(letters) - 1))
+            return false;
+    }
     memcpy(text, s.p, s.n);
     text[s.n] = 0;
     (void)strtod(text, &end);
     return end == text + s.n;
 }
 
+/* The bytes of the escape at p; 0: it is none. */
+static size_t escape_len(const char *p, const char *end)
+{
+    if (end - p < 2)
+        return 0;
+    if (p[1] != 'u')
+        return memchr("\"\\/bfnrt", p[1], 8) ? 2 : 0;
+    for (int i = 2; i < 6; i++) {
+        if (p + i >= end || as_hex_digit(p[i]) < 0)
+            return 0;
+    }
+    return 6;
+}
+
 /* A JSON string without line ends. */
 static bool is_json_string(struct as_str s)
 {
-    struct as_str rest = s;
+    const char *p = s.p + 1, *end = s.p + s.n;
 
     if (s.n < 2 || s.p[0] != '"')
         return false;
-    for (rest.p++, rest.n--; rest.n; rest.p++, rest.n--) {
-        if ((unsigned char)rest.p[0] < ' ')
+    while (p < end && *p != '"') {
+        size_t n = *p == '\\' ? escape_len(p, end) : (unsigned char)*p >= ' ';
+
+        if (!n)
             return false;
-        if (rest.p[0] == '"')
-            return rest.n == 1;
-        if (rest.p[0] == '\\' && rest.n > 1) {
-            rest.p++;
-            rest.n--;
-        }
+        p += n;
     }
-    return false;
+    return p == end - 1;
 }
 
 static bool is_metric_kind(struct as_str s)
@@ -164,6 +181,10 @@ static int check_metrics(struct as_str text, char *why, size_t cap)
 {
     struct as_report_family f = {0};
 
+    if (!as_name_check_utf8(text)) { /* one such byte, and Prometheus reads nothing of the page */
+        snprintf(why, cap, "the metrics are not UTF-8");
+        return AS_EINVALID;
+    }
     for (uint32_t n = 1; text.n; n++) {
         struct as_str line = take(&text, '\n'), rest = {line.p + 2, line.n - 2};
         const char *wrong = "it begins with neither F nor S";

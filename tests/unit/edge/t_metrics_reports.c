@@ -35,13 +35,16 @@ static void families_are_merged(void **state AS_UNUSED)
            "F a gauge \"\"\n"
            "S a {} 7\n"
            "F loads counter \"later\"\n"
-           "S loads {replica=\"1\"} 2\n");
+           "S loads {replica=\"1\"} 2\n"
+           "F z gauge \"\\ud83d\\u0041\\udc00\"\n");
     as_metrics_reports(&page, &out);
     assert_string_equal(as_buf_cstr(&out),
                         "# HELP a \n# TYPE a gauge\na{} 7\n"
                         "# HELP b the first\n# TYPE b gauge\nb{} 5\n"
                         "# HELP loads All \"loads\": \xc3\xa9\xf0\x9f\x98\x80 a\\\\b\\nnext\n"
-                        "# TYPE loads counter\nloads{replica=\"0\"} 1\nloads{replica=\"1\"} 2\n");
+                        "# TYPE loads counter\nloads{replica=\"0\"} 1\nloads{replica=\"1\"} 2\n"
+                        "# HELP z \xef\xbf\xbd"
+                        "A\xef\xbf\xbd\n# TYPE z gauge\n");
     as_buf_fini(&out);
     end();
 }
