@@ -117,24 +117,51 @@ static struct as_str copy_str(struct as_caller_call *c, struct as_str s)
     return (struct as_str){p, p ? s.n : 0};
 }
 
-/* Headers of the parent that the call lacks, so that it belongs to the same trace. */
-static void inherit_meta(struct as_caller_call *c, const struct as_msg *parent)
+static bool fits(const struct as_msg *m)
+{
+    const struct as_frame_call c = {
+        .id = m->id, .meta = m->meta, .n_meta = m->n_meta, .body_len = AS_BODY_FIXED};
+
+    return as_frame_call_cost(&c, NULL) != UINT64_MAX;
+}
+
+static void inherit_id(struct as_caller_call *c, struct as_str id)
+{
+    struct as_msg *msg = &c->call.payload.msg, with = *msg;
+
+    with.id = id;
+    if (!msg->id.n && id.n && fits(&with))
+        msg->id = copy_str(c, id);
+}
+
+/* Headers of a request; of one of HTTP its fields. */
+static uint32_t headers_of(const struct as_payload *p, const struct as_meta **ret_meta)
+{
+    bool is_http = p->kind == AS_FRAME_HTTP;
+
+    *ret_meta = is_http ? p->http->meta : p->msg.meta;
+    return is_http ? p->http->n_meta : p->msg.n_meta;
+}
+
+/* Headers of the parent that the call lacks, so that it belongs to the same trace. It is sent
+ * without them if there is no room for them. */
+static void inherit_meta(struct as_caller_call *c, const struct as_payload *parent)
 {
     static const char *const inherited[] = {"traceparent", "tracestate"};
-    struct as_msg *msg = &c->call.payload.msg;
+    struct as_msg *msg = &c->call.payload.msg, own = *msg;
+    const struct as_meta *from;
+    uint32_t n = headers_of(parent, &from);
     struct as_meta *meta;
 
-    if (!msg->id.n && parent->id.n)
-        msg->id = copy_str(c, parent->id);
-    if (!parent->n_meta || msg->n_meta + AS_COUNT(inherited) > AS_FRAME_PARAMS)
+    if (!n || msg->n_meta + AS_COUNT(inherited) > AS_FRAME_PARAMS)
         return;
     meta = as_arena_alloc(&c->arena, (msg->n_meta + AS_COUNT(inherited)) * sizeof(*meta), 8);
-    if (!meta) /* it is sent without them */
+    if (!meta)
         return;
     if (msg->n_meta)
         memcpy(meta, msg->meta, msg->n_meta * sizeof(*meta));
-    for (uint32_t i = 0; i < parent->n_meta; i++) {
-        const struct as_meta *m = &parent->meta[i];
+    for (uint32_t i = 0; i < n; i++) {
+        const struct as_meta *m = &from[i];
         bool has = false, wanted = false;
 
         for (size_t k = 0; k < AS_COUNT(inherited); k++)
@@ -142,9 +169,13 @@ static void inherit_meta(struct as_caller_call *c, const struct as_msg *parent)
         for (uint32_t k = 0; wanted && k < msg->n_meta; k++)
             has = has || as_str_eq(meta[k].key, m->key);
         if (wanted && !has)
-            meta[msg->n_meta++] = (struct as_meta){copy_str(c, m->key), copy_str(c, m->value)};
+            meta[msg->n_meta++] = *m;
     }
     msg->meta = meta;
+    if (!fits(msg))
+        *msg = own;
+    for (uint32_t k = own.n_meta; k < msg->n_meta; k++)
+        meta[k] = (struct as_meta){copy_str(c, meta[k].key), copy_str(c, meta[k].value)};
 }
 
 /* What the call has of the request in whose context it is made. */
@@ -157,7 +188,8 @@ static void inherit(struct as_caller_call *c, const struct as_call *parent)
     q->deadline = AS_MIN(q->deadline, parent->core.deadline);
     q->idempotent = parent->core.idempotent; /* if the parent runs again, so do its calls */
     c->call.depth = parent->depth + 1;
-    inherit_meta(c, &parent->payload.msg);
+    inherit_id(c, parent->payload.msg.id);
+    inherit_meta(c, &parent->payload);
 }
 
 static void fill_call(struct as_link *l, struct as_caller_call *c, const struct as_frame_call *m)

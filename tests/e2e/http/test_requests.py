@@ -63,6 +63,12 @@ def test_request_ids(web, version):
     assert web.get("/web/info", headers=[("x-request-id", long)], version=version).headers["x-request-id"] != long
 
 
+def test_calls_of_a_handler_belong_to_the_trace_of_its_request(web, version):
+    trace = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01", "tracestate": "a=b"}
+    assert web.get("/traced", headers=list(trace.items()), version=version).json() == trace
+    assert web.get("/traced", version=version).json() == {}
+
+
 @pytest.mark.parametrize("n", [0, 1, BUFFER, BUFFER + 1, 65536, 65537, 300_000])
 def test_bodies_of_every_size(web, version, n):
     body = bytes(i * 31 & 255 for i in range(n))

@@ -8,6 +8,7 @@ import threading
 import urllib.parse
 
 from anyserve import serve
+from anyserve.serve.utils import get_trace_context
 
 log = []
 held = asyncio.Event()
@@ -327,3 +328,21 @@ pair = Pair.bind()
 deaf = Deaf.bind()
 chain = Chain.bind(Dying.bind(), Dying.options(name="Once", idempotent=False).bind())
 plain = Plain.bind()
+
+
+@serve.deployment
+class Trace:
+    def __call__(self):
+        return get_trace_context() or {}
+
+
+@serve.deployment
+class Traced:
+    def __init__(self, callee):
+        self.callee = callee
+
+    async def __call__(self, request):
+        return await self.callee.remote()
+
+
+traced = Traced.bind(Trace.bind())

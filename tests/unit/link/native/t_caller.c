@@ -362,9 +362,9 @@ static void the_calls_of_a_dead_link_are_cancelled(void **state AS_UNUSED)
 
 /* --- what a call has of its parent --- */
 
-static uint64_t parent_at(struct hand *h, as_ns timeout)
+static uint64_t parent_with(struct hand *h, as_ns timeout, struct as_str trace)
 {
-    struct as_meta meta[] = {{AS_STR("traceparent"), AS_STR("00-ab")}, {AS_STR("x"), AS_STR("y")}};
+    struct as_meta meta[] = {{AS_STR("traceparent"), trace}, {AS_STR("x"), AS_STR("y")}};
     struct as_frame_call c = {.id = AS_STR("root-id"),
                               .meta = meta,
                               .n_meta = 2,
@@ -379,6 +379,11 @@ static uint64_t parent_at(struct hand *h, as_ns timeout)
     expect(h, AS_FRAME_OPEN);
     as_page_start(&h->page, h->f.stream, as_loop_now(w.loop));
     return h->f.stream;
+}
+
+static uint64_t parent_at(struct hand *h, as_ns timeout)
+{
+    return parent_with(h, timeout, AS_STR("00-ab"));
 }
 
 static void a_child_inherits(void **state AS_UNUSED)
@@ -431,6 +436,29 @@ static void a_child_inherits(void **state AS_UNUSED)
     assert_true(as_str_eq(c.id, AS_STR("own")));
     assert_int_equal(c.n_meta, 1);
     assert_true(as_str_eq(c.meta[0].value, AS_STR("00-cd")));
+    as_arena_fini(&a);
+    end();
+}
+
+/* Headers of the parent beside which those of the call fit no frame. */
+static void a_child_inherits_what_fits(void **state AS_UNUSED)
+{
+    static char large[300 << 10];
+    struct as_meta own = {AS_STR("mine"), {large, sizeof(large)}};
+    struct as_frame_call c;
+    struct as_arena a;
+    const char *why;
+
+    memset(large, 'x', sizeof(large));
+    begin_pair(calls_conf());
+    as_arena_init(&a, NULL, 0);
+    c = (struct as_frame_call){
+        .parent = parent_with(caller, 0, own.value), .meta = &own, .n_meta = 1};
+    say_open_of(caller, 2, &c, &(struct as_body){.codec = AS_BODY_BYTES});
+    expect(callee, AS_FRAME_OPEN);
+    assert_int_equal(as_frame_get_call(&callee->f, &a, &c, &why), 0);
+    assert_int_equal(c.n_meta, 1);
+    assert_true(as_str_eq(c.meta[0].key, AS_STR("mine")));
     as_arena_fini(&a);
     end();
 }
@@ -505,6 +533,7 @@ int main(void)
         cmocka_unit_test(cancels),
         cmocka_unit_test(the_calls_of_a_dead_link_are_cancelled),
         cmocka_unit_test(a_child_inherits),
+        cmocka_unit_test(a_child_inherits_what_fits),
         cmocka_unit_test(a_child_outlives_its_parent),
         cmocka_unit_test(many_calls_beside_one_that_stays),
     };
