@@ -169,13 +169,15 @@ static bool set_id(struct as_exchange *x, struct as_str *ret_id)
     return true;
 }
 
-/* The records that the worker reads; the last two as those of a handle's call. */
+/* The records that the worker reads; all but the first as those of a handle's call. */
 static bool put_meta(struct as_exchange *x, const struct as_service_method *m)
 {
     static const struct {
         const char *header, *record;
     } others[] = {{"multiplexed_model_id", "serve_multiplexed_model_id"},
-                  {"session_id", "serve_session_id"}};
+                  {"session_id", "serve_session_id"},
+                  {"traceparent", "traceparent"}, /* for the calls that its handler makes */
+                  {"tracestate", "tracestate"}};
     struct as_msg *msg = &x->call.payload.msg;
     struct as_meta *meta =
         as_exchange_alloc(x, (1 + AS_COUNT(others)) * sizeof(*meta), 8, "the request");
@@ -198,6 +200,14 @@ static bool put_meta(struct as_exchange *x, const struct as_service_method *m)
 }
 
 /* --- the call --- */
+
+static bool fits(const struct as_call *c, const struct as_body *body)
+{
+    const struct as_msg *m = &c->payload.msg;
+    const struct as_frame_call f = {.id = m->id, .meta = m->meta, .n_meta = m->n_meta};
+
+    return as_frame_call_cost(&f, body) != UINT64_MAX;
+}
 
 bool as_service_prepare(struct as_exchange *x, struct as_body *body,
                         const struct as_service_method **ret_method)
@@ -224,6 +234,10 @@ bool as_service_prepare(struct as_exchange *x, struct as_body *body,
     *body = (struct as_body){.codec = AS_BODY_BYTES};
     body->method.p = as_service_of(m->path).p + as_service_of(m->path).n + 1;
     body->method.n = (size_t)(m->path.p + m->path.n - body->method.p);
+    if (!fits(c, body)) {
+        as_exchange_fail(x, AS_EFULL, "the metadata is larger than a service can get");
+        return false;
+    }
     as_request_init(&c->core);
     c->core.model = AS_CALL_TARGET;
     c->core.deadline = x->deadline;

@@ -8,6 +8,7 @@ import grpc
 
 from anyserve import serve
 from anyserve.serve.exceptions import BackPressureError, DeploymentUnavailableError
+from anyserve.serve.utils import get_trace_context
 
 @serve.deployment(max_ongoing_requests=8)
 class Greeter:
@@ -51,6 +52,8 @@ class Greeter:
             except asyncio.CancelledError:
                 self.cancelled += 1
                 raise
+        elif what == "trace":
+            return pb.Greeting(text=repr(await serve.get_app_handle("first").trace.remote()))
         elif what == "cancelled":
             return pb.Greeting(number=self.cancelled)
         return pb.Greeting(text=f"{self.word} {what}", data=request.data, number=len(request.data))
@@ -89,6 +92,9 @@ class Greeter:
         async for message in stream:
             yield pb.Greeting(text=f"{self.word} {message.name}", number=message.number, data=message.data)
         yield pb.Greeting(text="bye")
+
+    def trace(self):
+        return get_trace_context()
 
     def __call__(self, what):
         return self.cancelled if what == "cancelled" else what

@@ -66,6 +66,13 @@ def test_the_context(grpc_server):
     assert ("request_id", "r-1") in call.trailing_metadata()
 
 
+def test_calls_of_a_handler_belong_to_the_trace_of_its_request(grpc_server):
+    trace = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01", "tracestate": "a=b"}
+    for given in (trace, {}):
+        answer = grpc_server.greeter.Hello(grpc_server.pb.Name(name="trace"), metadata=[*FIRST, *given.items()], timeout=30)
+        assert ast.literal_eval(answer.text) == (given or None)
+
+
 def test_a_request_id_is_made(grpc_server):
     ids = set()
     for _ in range(2):
