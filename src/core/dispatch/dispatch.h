@@ -118,8 +118,8 @@ static inline void as_dispatch_balance(struct as_deployment *d)
     if (d->n_free && d->prefetched && d->n_replicas > 1)
         as_recall_start(d);
 }
-/* Should q, which is at some replica, be recalled? That is: it is not under recall, not bound to its
- * replica, and another one could start it at once. */
+/* Should q, which is at some replica, be recalled? That is: it is not under recall, not bound to
+ * its replica, and another one could start it at once. */
 bool as_recall_is_due(const struct as_deployment *d, const struct as_request *q);
 
 /* A walk over the requests that wait at r, newest first. Only one at a time for each replica. */

@@ -58,8 +58,7 @@ static void put_help(struct as_buf *o, struct as_str json)
     const char *p = json.p + 1, *end = json.p + json.n - 1;
 
     for (; p < end; p++) {
-        const char *at =
-            p + 1 < end && *p == '\\' ? memchr(from, p[1], AS_COUNT(to)) : NULL;
+        const char *at = p + 1 < end && *p == '\\' ? memchr(from, p[1], AS_COUNT(to)) : NULL;
         uint8_t utf8[4];
 
         if (*p != '\\') {

@@ -84,14 +84,10 @@ static bool is_number(struct as_str s)
 
     if (!s.n || s.n > NUMBER_MAX)
         return false;
-    for (size_t i = 0; i < s.n; i++) {
-        if (!memchr(letters, s.p[i], sizeof(letters) - 1))
-            return false;
-    }
     memcpy(text, s.p, s.n);
     text[s.n] = 0;
     (void)strtod(text, &end);
-    return end == text + s.n;
+    return end == text + s.n && strspn(text, letters) == s.n;
 }
 
 /* The bytes of the escape at p; 0: it is none. */
@@ -100,7 +96,7 @@ static size_t escape_len(const char *p, const char *end)
     if (end - p < 2)
         return 0;
     if (p[1] != 'u')
-        return memchr("\"\\/bfnrt", p[1], 8) ? 2 : 0;
+        return p[1] && strchr("\"\\/bfnrt", p[1]) ? 2 : 0;
     for (int i = 2; i < 6; i++) {
         if (p + i >= end || as_hex_digit(p[i]) < 0)
             return 0;

@@ -117,7 +117,7 @@ struct as_link {
     uint64_t next_stream;       /* odd */
     struct as_call **calls;     /* open requests: a hash table, by stream number / 2 */
     uint32_t n_calls, cap_calls;
-    bool holds_inputs; /* of requests of HTTP that are recalled */
+    bool holds_inputs;          /* of requests of HTTP that are recalled */
     uint64_t received, written; /* bytes since the start */
     as_ns last_ping;            /* when the last ping was sent; before the first: READY since */
     as_ns ping_sent;            /* the pending ping's time, which it carries; 0: none pending … */

@@ -79,13 +79,11 @@ static void lines_of_metrics_are_checked(void **state AS_UNUSED)
     assert_wrong("F a gauge \"x\\\"\n", "line 1 of the metrics: the help is not a JSON string");
     assert_wrong("F a gauge\n", "line 1 of the metrics: the help is not a JSON string");
     assert_wrong("F a gauge \"\\x\"\n", "line 1 of the metrics: the help is not a JSON string");
-    assert_wrong("F a gauge \"\\u12g4\"\n",
-                 "line 1 of the metrics: the help is not a JSON string");
+    assert_wrong("F a gauge \"\\u12g4\"\n", "line 1 of the metrics: the help is not a JSON string");
     assert_wrong("F a gauge \"\\u12\"\n", "line 1 of the metrics: the help is not a JSON string");
     assert_wrong("F a gauge \"\xff\"\n", "the metrics are not UTF-8");
-    assert_int_equal(as_report_check(AS_REPORT_METRICS,
-                                     (struct as_str){"F a gauge \"\\\0\"\n", 15}, why,
-                                     sizeof(why)),
+    assert_int_equal(as_report_check(AS_REPORT_METRICS, (struct as_str){"F a gauge \"\\\0\"\n", 15},
+                                     why, sizeof(why)),
                      AS_EINVALID);
     assert_wrong("F a gauge \"\"\nS b {} 1\n",
                  "line 2 of the metrics: the series belongs to another family");
@@ -101,8 +99,8 @@ static void labels_and_values_are_checked(void **state AS_UNUSED)
         "a 1",        "{ 1",          "{b} 1",         "{b=} 1",           "{b=\"} 1",
         "{b=\"x\" 1", "{b=\"x\",} 1", "{=\"x\"} 1",    "{1=\"x\"} 1",      "{b=\"\\x\"} 1",
         "{b=\"x\"}1", "{b=\"x\"}",    "{b:c=\"x\"} 1", "{b=\"x\"c=\"\"} 1"};
-    static const char *const numbers[] = {"", "x", "1 2", "1x", "0x10", "0X1", "--1", "1\r", "\t1",
-                                          "nan(1)"};
+    static const char *const numbers[] = {"",    "x",   "1 2", "1x",  "0x10",
+                                          "0X1", "--1", "1\r", "\t1", "nan(1)"};
     char text[200];
 
     for (size_t i = 0; i < AS_COUNT(bad); i++) {

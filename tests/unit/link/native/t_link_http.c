@@ -197,10 +197,10 @@ static void send_upload(struct request *q)
 {
     struct upload *u = &uploads[q - w.q];
 
-    u->input = (struct as_input){
-        .payload = {.kind = AS_FRAME_HTTP, .body = {UPLOAD, sizeof(UPLOAD) - 1}},
-        .on_release = on_input_release,
-        .owner = u};
+    u->input =
+        (struct as_input){.payload = {.kind = AS_FRAME_HTTP, .body = {UPLOAD, sizeof(UPLOAD) - 1}},
+                          .on_release = on_input_release,
+                          .owner = u};
     as_fleet_client_input(&w.client, &q->call, &u->input);
 }
 
