@@ -15,7 +15,6 @@ def web():
         s.api.run(http_app.deaf, name="deaf", route_prefix="/deaf")
         s.api.run(http_app.plain, name="plain", route_prefix="/plain")
         s.api.run(http_app.chain, name="chain", route_prefix="/chain")
-        s.api.run(http_app.traced, name="traced", route_prefix="/traced")
         yield s
 
 

@@ -63,10 +63,19 @@ def test_request_ids(web, version):
     assert web.get("/web/info", headers=[("x-request-id", long)], version=version).headers["x-request-id"] != long
 
 
-def test_calls_of_a_handler_belong_to_the_trace_of_its_request(web, version):
+@pytest.fixture
+def traced(web):
+    import http_app
+
+    web.api.run(http_app.traced, name="traced", route_prefix="/traced")
+    yield web
+    web.api.delete("traced")
+
+
+def test_calls_of_a_handler_belong_to_the_trace_of_its_request(traced, version):
     trace = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01", "tracestate": "a=b"}
-    assert web.get("/traced", headers=list(trace.items()), version=version).json() == trace
-    assert web.get("/traced", version=version).json() == {}
+    assert traced.get("/traced", headers=list(trace.items()), version=version).json() == trace
+    assert traced.get("/traced", version=version).json() == {}
 
 
 @pytest.mark.parametrize("n", [0, 1, BUFFER, BUFFER + 1, 65536, 65537, 300_000])
