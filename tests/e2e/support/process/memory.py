@@ -5,7 +5,7 @@ from pathlib import Path
 from .. import paths
 
 MIB = 1 << 20
-ROOM = 40 * MIB  # that a process may grow by; the dispatcher keeps pages of large bodies for a while
+ROOM = 76 * MIB  # that a process may grow by; 64 of them may be large blocks that the dispatcher uses again (AS_PAGES_CACHE_MAX)
 
 
 class Peak:
