@@ -342,7 +342,8 @@ class Traced:
         self.callee = callee
 
     async def __call__(self, request):
-        return await self.callee.remote()
+        """The trace of the request, and that of a call which it makes."""
+        return [get_trace_context() or {}, await self.callee.remote()]
 
 
 traced = Traced.bind(Trace.bind())
