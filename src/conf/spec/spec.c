@@ -131,8 +131,8 @@ void as_spec_free(struct as_spec *s)
 }
 
 /* The file around one application. */
-static struct as_spec_object *
-read_application(struct as_spec_reader *r, struct as_spec_node *root, const char *application)
+static struct as_spec_object *read_application(struct as_spec_reader *r, struct as_spec_node *root,
+                                               const char *application)
 {
     struct as_spec_object *file = as_spec_new_object(r->arena, AS_SPEC_LEVEL_FILE),
                           *app = as_spec_read_object(r, AS_SPEC_LEVEL_APPLICATION, root);

@@ -1,5 +1,5 @@
-/* The key `runtime_env` of Ray Serve's files: what it has becomes the keys env and working_dir of the
- * application, which count more where the file has them, too. */
+/* The key `runtime_env` of Ray Serve's files: what it has becomes the keys env and working_dir of
+ * the application, which count more where the file has them, too. */
 #include "conf/spec/spec_internal.h"
 
 static struct as_spec_node *find_member(struct as_spec_node *n, const char *key)

@@ -39,7 +39,8 @@ static int get_fixed(const struct as_frame *f, struct as_frame_call *c, uint32_t
     *ret_table = get32(p + 56);
     if (p[16] != AS_FRAME_CALL)
         return refuse(ret_why, "call: its kind is another");
-    if (get16(p + 18) || c->flags & ~(AS_CALL_F_STREAM | AS_CALL_F_BEYOND | AS_CALL_F_EVERY | AS_CALL_F_INPUTS))
+    if (get16(p + 18) ||
+        c->flags & ~(AS_CALL_F_STREAM | AS_CALL_F_BEYOND | AS_CALL_F_EVERY | AS_CALL_F_INPUTS))
         return refuse(ret_why, "call: reserved bits are set");
     if (!open && (c->priority || c->parent || c->flags || *ret_id))
         return refuse(ret_why, "call: an answer has fields of a request");

@@ -85,11 +85,12 @@ static void a_prefix_belongs_to_one_application(void **state AS_UNUSED)
 {
     struct as_spec_limits l = limits();
 
-    refused("applications: [{name: api, import_path: m, route_prefix: /x},\n"
-            "  {name: other, import_path: m, route_prefix: /y},\n"
-            "  {name: clash, import_path: m, route_prefix: /x}]",
-            "f:3:47: route_prefix: Prefix /x is being used by application \"api\". Failed to deploy "
-            "application \"clash\".\n");
+    refused(
+        "applications: [{name: api, import_path: m, route_prefix: /x},\n"
+        "  {name: other, import_path: m, route_prefix: /y},\n"
+        "  {name: clash, import_path: m, route_prefix: /x}]",
+        "f:3:47: route_prefix: Prefix /x is being used by application \"api\". Failed to deploy "
+        "application \"clash\".\n");
     as_spec_free(
         read_with("applications: [{name: a, import_path: m}, {name: b, import_path: m}]", &l));
     assert_string_equal((char *)err_text.p, "");
