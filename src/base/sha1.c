@@ -26,7 +26,7 @@ static void add_block(uint32_t h[5], const uint8_t *p)
 {
     uint32_t w[80], v[5];
 
-    for (unsigned i = 0; i < 16; i++)
+    for (size_t i = 0; i < 16; i++)
         w[i] = as_be_get32(p + 4 * i);
     for (unsigned i = 16; i < 80; i++)
         w[i] = rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
@@ -61,6 +61,6 @@ void as_sha1(struct as_str s, uint8_t ret_digest[AS_SHA1_BYTES])
     as_be_put32(tail + padded - 4, (uint32_t)(s.n << 3));
     for (size_t i = 0; i < padded; i += BLOCK)
         add_block(h, tail + i);
-    for (unsigned i = 0; i < 5; i++)
+    for (size_t i = 0; i < 5; i++)
         as_be_put32(ret_digest + 4 * i, h[i]);
 }

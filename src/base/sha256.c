@@ -25,7 +25,7 @@ static void add_block(uint32_t h[8], const uint8_t *p)
 {
     uint32_t w[64], v[8];
 
-    for (unsigned i = 0; i < 16; i++)
+    for (size_t i = 0; i < 16; i++)
         w[i] = as_be_get32(p + 4 * i);
     for (unsigned i = 16; i < 64; i++) {
         uint32_t a = w[i - 15], b = w[i - 2];
@@ -66,7 +66,7 @@ void as_sha256_hex(struct as_str s, char ret_hex[AS_SHA256_HEX + 1])
         tail[padded - 1 - i] = (uint8_t)((uint64_t)s.n * 8 >> (8 * i));
     for (size_t i = 0; i < padded; i += BLOCK)
         add_block(h, tail + i);
-    for (unsigned i = 0; i < 8; i++)
+    for (size_t i = 0; i < 8; i++)
         snprintf(ret_hex + 8 * i, 9, "%08x", h[i]);
 }
 

@@ -388,7 +388,7 @@ static bool is_ambiguous(const struct logs *l)
 
 static int print_ambiguous(const struct logs *l, const char *name)
 {
-    struct as_str last = {0};
+    struct as_str last = AS_STR("");
 
     fprintf(stderr, "anyserve: several applications have '%s'; name one of them:", name);
     for (uint32_t i = 0; i < l->n; i++) { /* their replicas follow each other */

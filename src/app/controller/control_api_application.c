@@ -40,11 +40,10 @@ static int find_last_change(struct as_control_api *o, struct as_str application,
     struct last_change l = {.application = application};
     int rc = 0;
 
-    if (!application.n)
-        l.generation = o->desired.generation;
-    else if (o->desired.store)
+    if (application.n && o->desired.store)
         rc = as_store_each_change(o->desired.store, note_change, &l, err);
-    else if (as_spec_find(o->desired.spec->file, AS_SPEC_FILE_APPLICATIONS, application))
+    else if (!application.n ||
+             as_spec_find(o->desired.spec->file, AS_SPEC_FILE_APPLICATIONS, application))
         l.generation = o->desired.generation;
     *ret_n = l.generation;
     return rc;

@@ -225,6 +225,7 @@ static int load_newest(struct as_desired_state *d, struct as_buf *err)
         rc = as_spec_parse(&s, &as_desired_state_limits, AS_STORE_FILE, e.spec, err);
     if (rc < 0)
         return rc;
+    AS_ASSERT(s);
     rc = load_scales(d, e.generation, &scales, err);
     qualify_scales(&scales, s);
     if (rc == 0)

@@ -97,7 +97,8 @@ struct as_str as_ingress_date(void)
     if (now != of || !n) {
         gmtime_r(&now, &t);
         n = (size_t)snprintf(text, sizeof(text), "%.3s, %02u %.3s %04u %02u:%02u:%02u GMT",
-                             days + 3 * t.tm_wday, (unsigned)t.tm_mday % 100, months + 3 * t.tm_mon,
+                             days + (size_t)3 * (unsigned)t.tm_wday, (unsigned)t.tm_mday % 100,
+                             months + (size_t)3 * (unsigned)t.tm_mon,
                              (unsigned)(t.tm_year + 1900) % 10000, (unsigned)t.tm_hour % 100,
                              (unsigned)t.tm_min % 100, (unsigned)t.tm_sec % 100);
         of = now;

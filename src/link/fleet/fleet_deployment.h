@@ -231,7 +231,7 @@ void as_fleet_publish(struct as_fleet *f, struct as_registry *g);
 void as_fleet_republish(struct as_fleet *f);
 /* Canary, mirror and fallback, as its workers declare; published if they have changed. The fallback
  * is a name of the same application, or an id. */
-void as_fleet_set_traffic(struct as_fleet_deployment *d, const struct as_traffic *t);
+void as_fleet_set_traffic(struct as_fleet_deployment *d, const struct as_traffic *said);
 /* The gRPC services of the user that it serves, as its workers declare; NULL: none. Published if
  * they have changed. */
 void as_fleet_set_services(struct as_fleet_deployment *d, struct as_service_set *set);

@@ -60,7 +60,7 @@ static bool take_labels(struct as_str *rest, struct as_str *ret)
             p[1] != '"')
             return false;
         for (p += 2; p < end && *p != '"'; p++) {
-            if (*p == '\\' && (++p == end || !memchr("\\\"n", *p, 3)))
+            if (*p == '\\' && (++p == end || (*p != '\\' && *p != '"' && *p != 'n')))
                 return false;
         }
         if (p == end || ++p == end || (*p != ',' && *p != '}'))

@@ -162,7 +162,7 @@ static void collect(void *arg, struct as_replica *r)
         return;
     if (all->n == all->cap) {
         all->cap = AS_MAX(2 * all->cap, 16u);
-        all->at = as_xrealloc(all->at, all->cap * sizeof(all->at[0]));
+        all->at = as_xrealloc(all->at, all->cap * sizeof(struct as_replica *));
     }
     all->at[all->n++] = r;
 }

@@ -51,6 +51,7 @@ void as_caller_on_target(struct as_link *l, const struct as_frame *f)
         k->n_targets = n;
     }
     t = &k->targets[in.number];
+    // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): new targets are zero
     free(t->id);
     t->id = as_str_format("%.*s#%.*s", AS_STR_FMT(in.application), AS_STR_FMT(in.deployment));
     t->number = t->model = UINT32_MAX; /* no deployment has this number */
@@ -100,8 +101,10 @@ static const char *decode_open(struct as_caller_call *c, const struct as_frame *
     const char *why = NULL;
     uint8_t *p = open_room(c, f->n, ret_err);
 
-    if (!p)
+    if (!p) {
+        AS_ASSERT(*ret_err);
         return NULL;
+    }
     memcpy(p, f->p, f->n);
     copy.p = p;
     *ret_err = as_frame_get_call(&copy, &c->arena, ret_m, &why);

@@ -176,6 +176,7 @@ void as_worker_out_closed(struct as_worker *w, struct as_worker_out *o)
     struct as_worker_link *l = o->link;
     struct as_worker_req *parent = o->parent;
 
+    AS_ASSERT(l);
     as_worker_table_remove(&l->calls.outs, &o->entry);
     leave_family(o);
     o->sent = false;

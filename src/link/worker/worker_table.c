@@ -25,7 +25,7 @@ static void grow(struct as_worker_table *t)
     struct as_worker_entry *e;
     uint32_t at = 0;
 
-    more.buckets = as_xalloc(more.cap * sizeof(*more.buckets));
+    more.buckets = as_xalloc(more.cap * sizeof(struct as_worker_entry *));
     while ((e = as_worker_table_pop(t, &at)))
         push(&more, e);
     free(t->buckets);
@@ -67,7 +67,7 @@ struct as_worker_entry *as_worker_table_pop(struct as_worker_table *t, uint32_t 
 void as_worker_table_clear(struct as_worker_table *t)
 {
     if (t->n)
-        memset(t->buckets, 0, t->cap * sizeof(*t->buckets));
+        memset(t->buckets, 0, t->cap * sizeof(struct as_worker_entry *));
     t->n = 0;
 }
 

@@ -12,9 +12,8 @@
 
 #define AS_CALL_F_STREAM 0x1u /* the caller takes any number of messages */
 #define AS_CALL_F_BEYOND 0x2u /* to a worker: start it although all slots execute */
-#define AS_CALL_F_INPUTS 0x8u /* to a worker, with STREAM: messages follow as DATA|MSG, then END   \
-                               */
-#define AS_CALL_F_EVERY 0x4u  /* from a caller, with STREAM: each replica, one message of each */
+#define AS_CALL_F_INPUTS 0x8u /* to a worker, with STREAM: DATA|MSG follow, then END */
+#define AS_CALL_F_EVERY  0x4u /* from a caller, with STREAM: each replica, one message of each */
 
 /* OPEN, or DATA|MSG with an answer (or a part of one). */
 struct as_frame_call {

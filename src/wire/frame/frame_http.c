@@ -5,8 +5,8 @@
 #include "wire/frame/frame_table.h"
 #include "wire/name_check.h"
 
-#define TEXTS       8u           /* texts of OPEN, besides the request id */
-#define LENGTHS     (4u * TEXTS) /* the table of OPEN begins with their lengths */
+#define TEXTS       8u                  /* texts of OPEN, besides the request id */
+#define LENGTHS     ((size_t)4 * TEXTS) /* the table of OPEN begins with their lengths */
 #define WS_BODY_MAX AS_FRAME_CREDIT_BYTES
 
 static int refuse(const char **ret_why, const char *why)

@@ -276,7 +276,7 @@ static bool add_all_services(struct services *s, const source *from)
 
     s->cap = SERVICES_OF_OURS + from->n_services;
     s->rows = calloc(s->cap, sizeof(*s->rows));
-    s->refs = calloc(s->cap, sizeof(*s->refs));
+    s->refs = calloc(s->cap, sizeof(Grpc__Reflection__V1__ServiceResponse *));
     if (!s->rows || !s->refs)
         return false;
     while (next_field(&set, &f)) {
@@ -304,6 +304,7 @@ static void put_services(struct as_buf *out, response *r, const source *from)
     r->list_services_response = &l;
     if (ok)
         put_response(out, r);
+    r->list_services_response = NULL;
     for (size_t i = 0; i < s.n; i++)
         free(s.rows[i].name);
     free(s.rows);

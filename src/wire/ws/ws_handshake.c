@@ -103,7 +103,7 @@ bool as_ws_handshake_accept(const struct as_http_head *head, char ret_text[AS_WS
     memcpy(text, key.p, KEY_TEXT);
     memcpy(text + KEY_TEXT, GUID, sizeof(GUID) - 1);
     as_sha1((struct as_str){text, sizeof(text)}, digest);
-    for (unsigned i = 0; i < AS_WS_ACCEPT / 4; i++) { /* of 21 bytes; the last one is padding */
+    for (size_t i = 0; i < AS_WS_ACCEPT / 4; i++) { /* of 21 bytes; the last one is padding */
         uint32_t v =
             (uint32_t)digest[3 * i] << 16 | (uint32_t)digest[3 * i + 1] << 8 | digest[3 * i + 2];
 
