@@ -10,7 +10,7 @@
  * (LoopBase) captures that step, and it is called at once, in the task's context and as the current
  * task.
  */
-#include "opaque.h"
+#include "calls/opaque.h"
 
 #include <errno.h>
 #include <math.h>

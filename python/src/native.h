@@ -16,7 +16,7 @@
  *   admin.c              requests to the replica itself; its options
  *   message.h, message.c requests that the SDK makes itself, from Python values
  *   local.c              the same, with their answers, in one process with the caller
- *   opaque.h             calls of deployments, whose bodies are opaque to the server
+ *   calls/               calls of deployments, whose bodies are opaque to the server
  *   result.c             what a handler returned: its form, its names
  *   output.c             one value of it as a tensor
  *   lossy_values.c       values of which numpy would silently lose something

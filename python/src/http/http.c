@@ -241,7 +241,7 @@ static int http_traverse(PyObject *o, visitproc visit, void *arg)
     Http *h = (Http *)(void *)o;
 
     Py_VISIT(h->scope);
-    /* not the task: the server needs it until the request has ended, as in incoming.c */
+    /* not the task: the server needs it until the request has ended, as in calls/incoming.c */
     Py_VISIT(h->on_cancel);
     Py_VISIT(h->fields);
     for (Await *a = h->waits; a; a = a->next)

@@ -12,7 +12,7 @@
 #ifndef ANYSERVE_NATIVE_HTTP_H
 #define ANYSERVE_NATIVE_HTTP_H
 
-#include "../opaque.h"
+#include "../calls/opaque.h"
 
 typedef struct {
     NATIVE_SERVED_HEAD;

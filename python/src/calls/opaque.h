@@ -1,8 +1,8 @@
-/* opaque.h — calls of deployments (anyserve/calls.h) for Python: serving them, and opening them.
+/* calls/opaque.h — calls of deployments (anyserve/calls.h) for Python: serving and opening them.
  *
  *   body.c       Body: a body that has come; a body that is to be sent, of Python objects
  *   incoming.c   Incoming: a call that this replica serves
- *   http/        requests of HTTP
+ *   ../http/     requests of HTTP
  *   out.c        Out: a call that this process has opened: its end, reading it
  *   out_open.c   opening one: at once, or when its arguments are here
  *   out_wait.c   waiting for an Out: threads, coroutines, callbacks
@@ -14,7 +14,7 @@
 #ifndef ANYSERVE_OPAQUE_H
 #define ANYSERVE_OPAQUE_H
 
-#include "native.h"
+#include "../native.h"
 
 extern PyTypeObject native_body_type, native_piece_type, native_incoming_type, native_out_type,
     native_await_type;

@@ -4,7 +4,7 @@
  * which gets a task that begins at once, or None: then some thread answers later. A call that
  * nobody answers fails when its Incoming is freed.
  */
-#include "http/http.h"
+#include "../http/http.h"
 
 #include <sched.h>
 #include <structmember.h>
