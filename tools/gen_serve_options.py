@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what is made from the table of a deployment's options in Python (python/anyserve/serve/_options.py): the types
+"""Writes what is made from the table of a deployment's options in Python (python/anyserve/serve/_declare/options.py): the types
 that editors complete, and the table of docs/guide/from-ray.md.
 
     tools/gen_serve_options.py PACKAGE [--check]
@@ -12,17 +12,17 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TYPES = ROOT / "python/anyserve/serve/_option_types.py"
+TYPES = ROOT / "python/anyserve/serve/_declare/option_types.py"
 PAGE = ROOT / "docs/guide/from-ray.md"
 BEGIN, END = "<!-- options: made by tools/gen_serve_options.py -->\n", "<!-- options end -->\n"
 
-HEAD = '''"""What `serve.deployment` takes, for editors and type checkers. Made by tools/gen_serve_options.py from _options.py."""
+HEAD = '''"""What `serve.deployment` takes, for editors and type checkers. Made by tools/gen_serve_options.py from options.py."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, List, Literal, Optional, TypedDict, Union
 
-from .config import AutoscalingConfig, BackpressureConfig, LoggingConfig, RequestRouterConfig
+from ..config import AutoscalingConfig, BackpressureConfig, LoggingConfig, RequestRouterConfig
 
 __all__ = ["DeploymentOptions", "RayActorOptions"]
 '''
@@ -66,7 +66,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     sys.path.insert(0, str(given.package))
-    from anyserve.serve import _options as options
+    from anyserve.serve._declare import options
 
     text = PAGE.read_text()
     before, rest = text.split(BEGIN)

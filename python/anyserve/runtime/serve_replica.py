@@ -17,14 +17,14 @@ from ..code.serve_code import DEFAULT_ONGOING
 from ..declared_model import Model
 from ..errors import STATUS_NAMES, DeclarationError
 from ..serve import _payload
+from ..serve._calls.native_transport import ReplicaTransport
+from ..serve._calls.transport import CallMeta, current_request, set_process_transport
 from ..serve._grpc import services as grpc_services
 from ..serve._grpc.calls import RECORD as GRPC_RECORD
 from ..serve._grpc.calls import GrpcCalls
 from ..serve._grpc.services import Method as GrpcMethod
 from ..serve._http.handler import HttpCalls
-from ..serve._native_transport import ReplicaTransport
 from ..serve._replica.core import ReplicaCore
-from ..serve._transport import CallMeta, current_request, set_process_transport
 from ..serve.context import CallContext, _serve_request_context
 from ..signature import Param
 from ..stop import EX_DECLARATION, EX_RAISED, FAULTS, stop

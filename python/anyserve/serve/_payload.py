@@ -17,7 +17,7 @@ import types
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._arrays import lighten, lighten_call
-from ._transport import Argument, Held
+from ._calls.transport import Argument, Held
 from .exceptions import RayError, RayTaskError, made_error
 
 __all__ = ["BYTES", "Body", "EXCEPTION", "PICKLE", "decode_answer", "decode_call", "decode_exception", "encode_answer",

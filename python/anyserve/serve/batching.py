@@ -16,8 +16,8 @@ from typing import Any, AsyncGenerator, Callable, Deque, Dict, List, Optional, S
 from ..batch_calls import Call, Queue
 from ..runtime.log import log_event
 from . import context
+from ._calls.transport import current_request
 from ._decorated import Decorated
-from ._transport import current_request
 from .exceptions import RayServeException
 from .metrics import LATENCY_BUCKETS_MS, Counter, Gauge, Histogram
 

@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
 from ..replica import DeploymentID as DeploymentID  # policies name it in annotations; not a name of Ray's API pages
-from ._model import (REQUIRED, Model, anything, boolean, enum, integer, json_value, list_of, mapping, model, nullable, number,
-                     one_of, option, text)  # fmt: skip
+from ._declare.model import (REQUIRED, Model, anything, boolean, enum, integer, json_value, list_of, mapping, model, nullable,
+                             number, one_of, option, text)  # fmt: skip
 
 __all__ = ["AggregationFunction", "AutoscalingConfig", "AutoscalingContext", "AutoscalingPolicy", "BackpressureConfig",
            "ControllerOptions", "DeploymentActorConfig", "DeploymentConfig", "DeploymentMode", "GangPlacementStrategy",

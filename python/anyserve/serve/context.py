@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 
 from ..replica import ReplicaContext, ReplicaID, ReplicaRank
 from ..replica import get_replica_context as _get
-from ._transport import CallMeta
+from ._calls.transport import CallMeta
 
 if TYPE_CHECKING:
     from ._replica.core import ReplicaCore

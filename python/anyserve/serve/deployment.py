@@ -6,13 +6,13 @@ import re
 import types
 from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Optional, Tuple, Union, overload
 
-from . import _options
+from ._declare import options as _options
 from .config import AutoscalingConfig, BackpressureConfig, DeploymentConfig, LoggingConfig
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ._option_types import DeploymentOptions
+    from ._declare.option_types import DeploymentOptions
 
 __all__ = ["Application", "Deployment", "deployment"]
 

@@ -10,7 +10,7 @@ from typing import (Any, AsyncIterator, Dict, Generator, Generic, Iterator, List
                     TypeVar, Union)  # fmt: skip
 
 from ..replica import DeploymentID
-from ._transport import Argument, CallMeta, FailedReply, Reply, Transport, current_request, current_transport
+from ._calls.transport import Argument, CallMeta, FailedReply, Reply, Transport, current_request, current_transport
 from .exceptions import RayServeException, Refusal, note_refusal
 
 __all__ = ["DeploymentBroadcastResponse", "DeploymentHandle", "DeploymentResponse", "DeploymentResponseGenerator"]

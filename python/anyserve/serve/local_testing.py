@@ -24,8 +24,8 @@ from typing import Any, Callable, Coroutine, Deque, Dict, Generator, List, Optio
 
 from .. import replica
 from . import _payload
+from ._calls.transport import CallMeta, Reply, current_request, local_transport
 from ._replica.core import ReplicaCore
-from ._transport import CallMeta, Reply, current_request, local_transport
 from .deployment import Application, Deployment
 from .exceptions import RayServeException, RequestCancelledError
 from .graph import BuiltDeployment, build
@@ -130,7 +130,7 @@ class _Call:
 
 
 class LocalReply:
-    """See _transport.Reply."""
+    """See transport.Reply."""
 
     def __init__(self, call: _Call) -> None:
         self._call = call

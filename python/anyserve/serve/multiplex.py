@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Se
 
 from ..runtime.log import log_event
 from . import context
+from ._calls.transport import current_request
 from ._decorated import Decorated
 from ._replica.finalizer import call_del
-from ._transport import current_request
 from .metrics import LATENCY_BUCKETS_MS, Counter, Gauge, Histogram
 
 if TYPE_CHECKING:

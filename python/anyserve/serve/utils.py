@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Optional
 
-from ._transport import current_request
+from ._calls.transport import current_request
 
 __all__ = ["get_trace_context"]
 

@@ -242,8 +242,8 @@ class Notebook:
 
 ENDED = APP + """
 import time
+from anyserve.serve._calls.native_transport import GIVE_UP
 from anyserve.serve._driver.current import driver
-from anyserve.serve._native_transport import GIVE_UP
 handle = serve.run(Model.bind())
 assert handle.remote().result() == 2
 server = driver.server

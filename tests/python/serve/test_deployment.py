@@ -11,7 +11,7 @@ from fake import PACKAGE, ROOT
 
 sys.path.insert(0, str(PACKAGE))
 from anyserve import serve, spec  # noqa: E402
-from anyserve.serve import _options  # noqa: E402
+from anyserve.serve._declare import options as _options  # noqa: E402
 from anyserve.serve.config import AutoscalingConfig, BackpressureConfig, LoggingConfig, RequestRouterConfig  # noqa: E402
 from anyserve.serve.deployment import Application, Deployment, deployment  # noqa: E402
 

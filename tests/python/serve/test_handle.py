@@ -10,8 +10,9 @@ import pytest
 from fake import PACKAGE
 
 sys.path.insert(0, str(PACKAGE))
-from anyserve.serve import _payload, _transport  # noqa: E402
-from anyserve.serve._transport import CallMeta, current_request  # noqa: E402
+from anyserve.serve import _payload  # noqa: E402
+from anyserve.serve._calls import transport as _transport  # noqa: E402
+from anyserve.serve._calls.transport import CallMeta, current_request  # noqa: E402
 from anyserve.serve.exceptions import BackPressureError, RayServeException, RequestCancelledError, error_of_status  # noqa: E402
 from anyserve.serve.handle import DeploymentHandle, DeploymentResponse, DeploymentResponseGenerator  # noqa: E402
 

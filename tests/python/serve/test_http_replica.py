@@ -22,7 +22,7 @@ import pydantic
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.background import BackgroundTask
 from anyserve import serve
-from anyserve.serve._transport import CallMeta, current_request, current_transport
+from anyserve.serve._calls.transport import CallMeta, current_request, current_transport
 from anyserve.serve.context import _serve_request_context
 from anyserve.serve.exceptions import BackPressureError
 

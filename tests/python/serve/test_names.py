@@ -13,7 +13,8 @@ from fake import PACKAGE
 
 sys.path.insert(0, str(PACKAGE))
 from anyserve import serve  # noqa: E402
-from anyserve.serve import _transport, request_router, schema  # noqa: E402
+from anyserve.serve import request_router, schema  # noqa: E402
+from anyserve.serve._calls import transport  # noqa: E402
 
 # ray.serve.__all__ of 2.60, and the modules that programs import names from
 RAY = """batch start ControllerOptions HTTPOptions TracingConfig get_replica_context get_deployment_actor
@@ -143,7 +144,7 @@ def test_trace_contexts():
     assert serve.get_trace_context() is None
 
     def within(metadata):
-        _transport.current_request.set(SimpleNamespace(metadata=metadata))
+        transport.current_request.set(SimpleNamespace(metadata=metadata))
         return serve.get_trace_context()
 
     for metadata, found in [(None, None), ({}, None), ({"tracestate": "a=b"}, None), ({"traceparent": "00-1", "x": "y"},

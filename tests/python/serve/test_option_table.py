@@ -8,7 +8,7 @@ from fake import PACKAGE
 
 sys.path.insert(0, str(PACKAGE))
 from anyserve import serve  # noqa: E402
-from anyserve.serve import _options as options  # noqa: E402
+from anyserve.serve._declare import options  # noqa: E402
 from anyserve.serve.config import DeploymentConfig  # noqa: E402
 from anyserve.spec import schema  # noqa: E402
 

@@ -12,8 +12,8 @@ from fake import PACKAGE
 
 sys.path.insert(0, str(PACKAGE))
 from anyserve.serve import _payload as payload  # noqa: E402
+from anyserve.serve._calls.transport import Argument, FailedReply  # noqa: E402
 from anyserve.serve._payload import Body, pack, parse  # noqa: E402
-from anyserve.serve._transport import Argument, FailedReply  # noqa: E402
 from anyserve.serve.exceptions import (BackPressureError, RayError, RayServeException, RayTaskError,  # noqa: E402
                                        RequestCancelledError, TaskCancelledError)  # noqa: E402
 
@@ -486,3 +486,18 @@ def test_a_caller_that_sent_bytes_gets_no_pickle():
     assert body.codec == payload.BYTES and body.flags == payload.EXCEPTION
     assert b"ValueError: no such word" in bytes(body.data) and b"Traceback" in bytes(body.data)
     assert "no such word" in str(payload.decode_answer(body))
+
+
+def test_names_in_pickles_stay():
+    """What other processes have sent, and what a server has stored, may be by another version."""
+    from anyserve.serve import _arrays, _decorated, _pickler
+
+    named = (_arrays.array_of, payload._restore, payload._set_attributes, payload._text, _pickler.in_file, _decorated.Decorated)
+    assert [pickle.dumps(value, 0).split(b"\n")[:2] for value in named] == [
+        [b"canyserve.serve._arrays", b"array_of"],
+        [b"canyserve.serve._payload", b"_restore"],
+        [b"canyserve.serve._payload", b"_set_attributes"],
+        [b"canyserve.serve._payload", b"_text"],
+        [b"canyserve.serve._pickler", b"in_file"],
+        [b"canyserve.serve._decorated", b"Decorated"],
+    ]

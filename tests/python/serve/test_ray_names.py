@@ -62,7 +62,7 @@ def instance_attributes(value):
 def parameters(value):
     names = set(inspect.signature(value).parameters)
     if "options" in names:  # of a TypedDict
-        from anyserve.serve._options import BY_NAME as options
+        from anyserve.serve._declare.options import BY_NAME as options
 
         names |= set(options)
     return names

@@ -14,9 +14,9 @@ from fake import PACKAGE
 sys.path.insert(0, str(PACKAGE))
 from anyserve.replica import ReplicaContext, ReplicaRank  # noqa: E402
 from anyserve.serve import context  # noqa: E402
+from anyserve.serve._calls.transport import CallMeta, current_request  # noqa: E402
 from anyserve.serve._replica.core import ReplicaCore  # noqa: E402
 from anyserve.serve._replica.sync_calls import AHEAD  # noqa: E402
-from anyserve.serve._transport import CallMeta, current_request  # noqa: E402
 from anyserve.serve.exceptions import RayServeException, RequestCancelledError, TaskCancelledError  # noqa: E402
 
 

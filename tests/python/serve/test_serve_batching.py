@@ -13,8 +13,8 @@ from fake import PACKAGE
 sys.path.insert(0, str(PACKAGE))
 from anyserve.replica import ReplicaContext  # noqa: E402
 from anyserve.serve import context, metrics  # noqa: E402
+from anyserve.serve._calls.transport import CallMeta, current_request  # noqa: E402
 from anyserve.serve._replica.core import ReplicaCore  # noqa: E402
-from anyserve.serve._transport import CallMeta, current_request  # noqa: E402
 from anyserve.serve.batching import batch  # noqa: E402
 from anyserve.serve.exceptions import RayServeException  # noqa: E402
 

@@ -15,9 +15,9 @@ from anyserve import replica  # noqa: E402
 from anyserve.replica import ReplicaContext  # noqa: E402
 from anyserve.runtime import log, logging_config  # noqa: E402
 from anyserve.serve import context  # noqa: E402
+from anyserve.serve._calls.transport import CallMeta  # noqa: E402
 from anyserve.serve._replica import log as _logging  # noqa: E402
 from anyserve.serve._replica.core import ReplicaCore  # noqa: E402
-from anyserve.serve._transport import CallMeta  # noqa: E402
 
 WHERE = ReplicaContext("Talker-0", "Talker", "talk")
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"

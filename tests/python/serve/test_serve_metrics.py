@@ -17,9 +17,9 @@ from fake import PACKAGE
 sys.path.insert(0, str(PACKAGE))
 from anyserve.replica import ReplicaContext  # noqa: E402
 from anyserve.serve import context, metrics  # noqa: E402
+from anyserve.serve._calls.transport import CallMeta  # noqa: E402
 from anyserve.serve._replica import reports as _reports  # noqa: E402
 from anyserve.serve._replica.core import ReplicaCore  # noqa: E402
-from anyserve.serve._transport import CallMeta  # noqa: E402
 from anyserve.serve.metrics import Counter, Gauge, Histogram, registry  # noqa: E402
 
 

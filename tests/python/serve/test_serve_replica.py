@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 import numpy as np
-from anyserve.serve._transport import Argument, CallMeta, current_request, current_transport
+from anyserve.serve._calls.transport import Argument, CallMeta, current_request, current_transport
 
 
 def remote(name, *args, method="__call__", stream=False, deadline=None, model_id="", **kwargs):

@@ -53,7 +53,7 @@ def runtime_env_of(options: argparse.Namespace) -> Dict[str, Any]:
 
 
 def _checked_env(options: argparse.Namespace) -> Dict[str, Any]:
-    from .._options import check_runtime_env
+    from .._declare.options import check_runtime_env
 
     env = runtime_env_of(options)
     try:

@@ -11,8 +11,8 @@ import os
 import sys
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
-from .. import _options
-from .._model import Model
+from .._declare import options as _options
+from .._declare.model import Model
 from ..config import ControllerOptions, HTTPOptions, LoggingConfig, ProxyLocation, TracingConfig, gRPCOptions
 from ..deployment import deployment
 from . import yaml_file

@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import Any, Dict, List, Optional, Union
 
-from .._transport import Transport, set_driver
+from .._calls.transport import Transport, set_driver
 from ..config import ControllerOptions, HTTPOptions, LoggingConfig, gRPCOptions
 from ..exceptions import RayServeException
 from . import server as servers
@@ -44,7 +44,7 @@ class Driver:
         with self.lock:
             folder = (self.server or self.need()).folder
             if self._transport is None or self._transport_folder != folder:
-                from .._native_transport import DriverTransport
+                from .._calls.native_transport import DriverTransport
 
                 self._close_transport()
                 self._transport = DriverTransport(path=os.path.join(folder, "link.sock"))

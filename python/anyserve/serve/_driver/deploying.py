@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, Dict, List, NoReturn, Optional, Sequence
 
 from ...code.search_path import of_program
-from .._options import check_runtime_env
+from .._declare.options import check_runtime_env
 from ..config import LoggingConfig
 from ..deployment import Application
 from ..exceptions import RayServeException

@@ -8,8 +8,8 @@ import inspect
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Mapping, Optional, Tuple
 
 from ...runtime.log import log_event
+from .._calls.transport import CallMeta, current_request
 from .._payload import BYTES
-from .._transport import CallMeta, current_request
 from ..exceptions import BackPressureError, DeploymentUnavailableError, gRPCStatusError
 from ..grpc_util import RayServegRPCContext, encode_status, gRPCInputStream, status_number
 from .services import Method

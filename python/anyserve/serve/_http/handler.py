@@ -13,8 +13,8 @@ import inspect
 from typing import TYPE_CHECKING, Any, AsyncGenerator, Optional, Tuple
 
 from ...errors import STATUS_NAMES
+from .._calls.transport import current_request
 from .._payload import text_of, traceback_of
-from .._transport import current_request
 from . import responses
 from .scope import HttpContext, HttpRequest, meta_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Awaitable, Callable, Dict, List, MutableMapping, Optional, Protocol, Tuple
 
-from .._transport import CallMeta
+from .._calls.transport import CallMeta
 from ..context import _RequestContext
 
 Scope = MutableMapping[str, Any]

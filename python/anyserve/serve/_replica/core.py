@@ -37,13 +37,13 @@ from .call_metrics import CallMetrics
 from .finalizer import call_del
 from .reports import Reporter, Send
 from .sync_calls import NotGenerator, SyncCalls
+from .._calls.transport import current_request
 from .._payload import text_of, traceback_of
-from .._transport import current_request
 from ..exceptions import RayServeException, TaskCancelledError
 from ..metrics import registry
 
 if TYPE_CHECKING:
-    from .._transport import CallMeta
+    from .._calls.transport import CallMeta
 
 ASYNC, SYNC, ASYNC_GEN, GEN = "async", "sync", "async generator", "generator"  # how a method runs
 MARK = "_anyserve_kind"  # a wrapper of ours says so here

@@ -17,7 +17,7 @@ from ...runtime import logging_config
 from .. import context as _context
 
 if TYPE_CHECKING:
-    from .._transport import CallMeta
+    from .._calls.transport import CallMeta
 
 LOGGER = "ray.serve"
 _FLATTENED = "ray_serve_extra_fields"  # a dict in `extra`, whose keys become fields

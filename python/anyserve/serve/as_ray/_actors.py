@@ -12,7 +12,7 @@ import types
 import uuid
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from .._transport import CallMeta
+from .._calls.transport import CallMeta
 from . import NAMESPACE, _hidden, _refs
 from ._host import ActorMethods
 from ._job import job, this_process

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, Optional
 
+from .._declare.options import check_runtime_env
 from .._driver.current import driver, no_effect
-from .._options import check_runtime_env
 from . import _actors, _hidden, _resources, _runtime_env, _store, _tasks
 
 __all__ = ["Context", "init", "is_initialized", "shutdown"]

@@ -11,7 +11,7 @@ import asyncio
 import os
 from typing import Any, Tuple
 
-from .._transport import Transport, current_request, current_transport
+from .._calls.transport import Transport, current_request, current_transport
 
 __all__ = ["is_on_loop", "way_out"]
 

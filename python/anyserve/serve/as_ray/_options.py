@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping
 
-from .._options import check_runtime_env
+from .._declare.options import check_runtime_env
 
 __all__ = ["ACTOR", "TASK", "check"]
 

@@ -18,7 +18,7 @@ from collections import deque
 from typing import Any, AsyncIterator, Callable, Deque, Dict, Generator, Iterator, List, Optional, Sequence, Tuple, Union
 
 from .. import _payload
-from .._transport import CallMeta, FailedReply, Held, Reply
+from .._calls.transport import CallMeta, FailedReply, Held, Reply
 from ..exceptions import ActorDiedError, ActorUnavailableError, DeploymentUnavailableError, RayServeException, RayTaskError
 from ..handle import DeploymentResponse, DeploymentResponseGenerator
 from ._hidden import PREFIX, message_of

@@ -9,7 +9,7 @@ import asyncio
 import threading
 from typing import Any, Dict, Tuple
 
-from .._transport import CallMeta, Reply
+from .._calls.transport import CallMeta, Reply
 from . import _hidden
 from ._job import job
 from ._leaving import way_out

@@ -10,8 +10,8 @@ import threading
 import uuid
 from typing import Any, Callable, Dict, Optional, Tuple
 
+from .._calls.transport import CallMeta
 from .._driver.code import _dumps
-from .._transport import CallMeta
 from . import _hidden, _refs
 from ._host import Spec, TaskHost
 from ._job import job

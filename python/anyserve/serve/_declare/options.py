@@ -1,6 +1,6 @@
 """The table of a deployment's options: what each is called, and what becomes of it.
 
-The types that editors complete (`_option_types.py`) are made from it by tools/gen_serve_options.py, and so is the table in
+The types that editors complete (`option_types.py`) are made from it by tools/gen_serve_options.py, and so is the table in
 docs/guide/from-ray.md. Defaults and bounds are in config.DeploymentConfig and in the server's table of keys.
 """
 
@@ -10,7 +10,7 @@ import logging
 import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from .config import DEFAULT_REQUEST_ROUTER, AutoscalingConfig, DeploymentConfig, LoggingConfig, RequestRouterConfig, path_of
+from ..config import DEFAULT_REQUEST_ROUTER, AutoscalingConfig, DeploymentConfig, LoggingConfig, RequestRouterConfig, path_of
 
 __all__ = ["ACTOR_OPTIONS", "Option", "OPTIONS", "check_actor_options", "check_own_options", "keys_of", "say_no_effect"]
 
@@ -145,8 +145,8 @@ def check_actor_options(options: Any) -> Dict[str, Any]:
 
 def check_own_options(options: Mapping[str, Any], where: str = "") -> None:
     """Checks values of keys by the server's table. ValueError."""
-    from ..errors import DeclarationError
-    from ..spec import Deployment
+    from ...errors import DeclarationError
+    from ...spec import Deployment
 
     for name, value in options.items():
         try:
@@ -158,7 +158,7 @@ def check_own_options(options: Mapping[str, Any], where: str = "") -> None:
 
 def search_path_with(modules: Any) -> str:
     """PYTHONPATH that finds these modules, and what this process finds."""
-    from ..code.search_path import of_program
+    from ...code.search_path import of_program
 
     first = [os.path.dirname(os.path.abspath(os.fspath(m))) for m in modules]
     return os.pathsep.join(dict.fromkeys(first + of_program()))

@@ -16,10 +16,10 @@ import uuid
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
-from .. import __version__, _native
-from ._payload import decode_answer, encode_call
-from ._transport import CallMeta, FailedReply, Reply
-from .exceptions import ActorUnavailableError, error_of_status
+from ... import __version__, _native
+from .._payload import decode_answer, encode_call
+from ..exceptions import ActorUnavailableError, error_of_status
+from .transport import CallMeta, FailedReply, Reply
 
 STREAM_WINDOW = 64  # messages of a stream that may be here unread
 CONNECT_TIMEOUT = 10.0  # seconds, for connecting

@@ -1,10 +1,10 @@
-"""What `serve.deployment` takes, for editors and type checkers. Made by tools/gen_serve_options.py from _options.py."""
+"""What `serve.deployment` takes, for editors and type checkers. Made by tools/gen_serve_options.py from options.py."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, List, Literal, Optional, TypedDict, Union
 
-from .config import AutoscalingConfig, BackpressureConfig, LoggingConfig, RequestRouterConfig
+from ..config import AutoscalingConfig, BackpressureConfig, LoggingConfig, RequestRouterConfig
 
 __all__ = ["DeploymentOptions", "RayActorOptions"]
 

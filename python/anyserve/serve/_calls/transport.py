@@ -144,9 +144,9 @@ def current_transport() -> Transport:
     if _find_driver is None:
         from importlib import import_module
 
-        import_module(".api", __package__)  # it sets the driver
+        import_module("..api", __package__)  # it sets the driver
     if _find_driver is None:
-        from .exceptions import RayServeException
+        from ..exceptions import RayServeException
 
         raise RayServeException("There is no server to call: serve.run() or serve.start() come first.")
     return _find_driver()

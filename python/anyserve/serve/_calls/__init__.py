@@ -1,0 +1,1 @@
+"""How calls of handles leave this process."""

@@ -1,0 +1,1 @@
+"""What a deployment declares: its options, and classes of checked fields."""
