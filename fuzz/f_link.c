@@ -459,6 +459,7 @@ static void begin(struct world *w)
                                             .on_leaves = on_retired};
     struct as_fleet_conf conf = {.deployment.max_queued = 8,
                                  .max_prefetch = 16,
+                                 .deployment.router = AS_ROUTER_CONF_DEFAULT,
                                  .deployment.prefetch_work = AS_MS,
                                  /* no timer of the link's fires by itself: a run depends on its
                                   * input alone */

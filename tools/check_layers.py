@@ -45,11 +45,12 @@ ROOMS = {
     "base/memory": ["base"],
     "conf/option": [],
     "conf/spec": ["conf/option"],
-    "core/dispatch": ["core/protect", "core/queue"],
+    "core/dispatch": ["core/protect", "core/queue", "core/route"],
     "core/protect": ["core/replicas"],
     "core/queue": [],
     "core/registry": ["core/queue"],
     "core/replicas": [],
+    "core/route": [],
     "ctl/message": [],
     "ctl/output": ["ctl/message"],
     "ctl/reconcile": ["ctl/message", "ctl/output", "ctl/state", "ctl/worker"],
@@ -152,6 +153,8 @@ def system_fault(path, name):
         return f"{layer} may not know libuv"
     if name.startswith("nghttp2/") and path.parent != ROOT / "src/wire/h2":
         return "only wire/h2 knows nghttp2"
+    if name == "uthash.h" and path != ROOT / "src/core/route/hash.h":
+        return "only core/route/hash.h knows uthash"
     if name.startswith("wslay/") and path.parent != ROOT / "src/wire/ws":
         return "only wire/ws knows wslay"
     if (name.endswith(".pb-c.h") or name.startswith("protobuf-c/")) and layer != "wire" and \

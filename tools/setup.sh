@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 
 python=${PYTHON:-python3}
 venv=build/venv
-packages=(pkg-config libc6-dev g++ libuv1-dev libnghttp2-dev libwslay-dev zlib1g-dev libsimdjson-dev libxxhash-dev libyaml-dev libdragonbox-dev libsqlite3-dev libprotobuf-c-dev protobuf-compiler protobuf-c-compiler
+packages=(pkg-config libc6-dev g++ libuv1-dev libnghttp2-dev libwslay-dev zlib1g-dev libsimdjson-dev libxxhash-dev uthash-dev libyaml-dev libdragonbox-dev libsqlite3-dev libprotobuf-c-dev protobuf-compiler protobuf-c-compiler
           libcmocka-dev nghttp2-client valgrind curl clang-tidy)
 done_file=build/.setup${1:+-$1}
 

@@ -10,7 +10,7 @@ void update_places(struct sim *s)
         if (c->state == PARKED && c->q.state == AS_REQ_QUEUED) {
             if (s->now < c->parked_until)
                 fail(s, "call %u goes on before the cause of the death was reported", s->live[i]);
-            c->state = WAITING;
+            c->state = WAITING, c->placed_at = s->now;
         } else if ((c->state == PARKED || c->state == WAITING) && c->q.state == AS_REQ_RETAINED) {
             if (!s->scenario.harmful || (!c->answered && !c->cancelled))
                 fail(s, "call %u is retained, and its client waits", s->live[i]);
@@ -31,7 +31,7 @@ void resume_parked(struct sim *s, uint64_t verdict_number)
         if (s->scenario.harmful) /* core must fingerprint the calls of the worker first */
             c->parked_until = AS_MIN(c->parked_until, s->now);
         else
-            c->state = WAITING;
+            c->state = WAITING, c->placed_at = s->now;
     }
 }
 

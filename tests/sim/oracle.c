@@ -174,7 +174,7 @@ void note_accepted(struct sim *s, struct call *c)
     c->order = ++s->last_order;
     c->root = c->q.root ? c->q.root : s->now;
     c->release = batching(s, c) ? release_of(s, c) : 0;
-    c->accepted_at = s->now;
+    c->accepted_at = c->placed_at = s->now;
     c->always_had_slot = true;
     c->live_at = s->n_live;
     s->live[s->n_live++] = number_of(s, c);
@@ -184,11 +184,14 @@ void note_accepted(struct sim *s, struct call *c)
 
 void note_refused(struct sim *s, struct call *c)
 {
-    AS_ASSERT(c->state == WAITING && c->live_at == s->n_live - 1);
+    uint32_t last = s->live[--s->n_live];
+
+    AS_ASSERT(c->state == WAITING);
+    s->live[c->live_at] = last;
+    s->calls[last].live_at = c->live_at;
     c->accepted = false;
     c->state = FREE;
     s->last_order--;
-    s->n_live--;
     s->expected.accepted--;
 }
 
@@ -216,6 +219,7 @@ void note_unbound(struct sim *s, struct call *c)
     w->recalled -= c->recalled;
     c->recalled = c->kept_by_worker = c->beyond = false;
     c->batch = 0;
+    c->placed_at = s->now;
     c->state = WAITING;
 }
 
@@ -309,9 +313,10 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
     for (uint32_t i = 0; i < s->n_live; i++) {
         const struct call *o = &s->calls[s->live[i]];
 
-        if (o != c && goes_beyond(s, o) == goes_beyond(s, c) && o->state == WAITING && waits(o) &&
-            !o->doomed && !o->q.blame && o->q.deadline > s->now && passes(o, c) &&
-            can_send(s, w, o) && is_due(s, o, s->scenario.timer_late + 1))
+        if (o != c && o != s->submitting && goes_beyond(s, o) == goes_beyond(s, c) &&
+            o->state == WAITING && waits(o) && !o->doomed && !o->q.blame &&
+            o->q.deadline > s->now && passes(o, c) && !holds_out(s, o) && can_send(s, w, o) &&
+            is_due(s, o, s->scenario.timer_late + 1))
             fail(s, "call %u is sent before call %u", n, s->live[i]);
     }
 }
@@ -488,11 +493,11 @@ static void check_calls(struct sim *s)
         if (waits(c))
             next = AS_MIN(next, c->q.deadline);
         parked |= c->state == PARKED;
-        c->always_had_slot =
-            c->always_had_slot && c->state == WAITING && !c->q.blame && fits_a_slot(s, c);
+        c->always_had_slot = c->always_had_slot && c->state == WAITING && !c->q.blame &&
+                             fits_a_slot(s, c) && !holds_out(s, c);
     }
     /* with batching there is also a deadline for what is held back */
-    if (s->scenario.batched || parked || s->scenario.harmful
+    if (s->scenario.batched || parked || s->scenario.harmful || may_prefer(s)
             ? as_deployment_next_deadline(s->d) > next
             : as_deployment_next_deadline(s->d) != next)
         fail(s, "the next deadline is wrong");
@@ -511,7 +516,7 @@ static void check_slots(struct sim *s)
         for (uint32_t k = 0; k < s->n_live; k++) {
             const struct call *c = &s->calls[s->live[k]];
 
-            if (c->state == WAITING && !c->q.blame && can_send(s, w, c) &&
+            if (c->state == WAITING && !c->q.blame && can_send(s, w, c) && !holds_out(s, c) &&
                 is_due(s, c, s->scenario.timer_late + 1))
                 fail(s, "call %u waits, worker %u has room", s->live[k], w->number);
         }

@@ -154,7 +154,6 @@ void draw_scenario(struct sim *s)
         i->max_queued = -1;
     i->prefetch_work = PICK(s, 20 * AS_US, 100 * AS_US, 1 * AS_MS);
     i->timer_late = PICK(s, 0, 1, 5 * AS_US, 100 * AS_US);
-    i->router = chance(s, 300) ? AS_ROUTER_POW2 : AS_ROUTER_LEAST_ONGOING;
     i->page_lost = (uint32_t)PICK(s, 0, 0, 300);
     i->stop_early = chance(s, 50);
     i->cause_pending = (uint32_t)PICK(s, 0, 300, 1000);
@@ -162,6 +161,7 @@ void draw_scenario(struct sim *s)
     i->repeat_verdict_wait = i->verdict_wait * PICK(s, 1, 10);
     i->reported = 800;
     draw_calls(s);
+    draw_routing(s);
     if (chance(s, 400))
         draw_harm(s);
     draw_trouble(s);
@@ -169,7 +169,7 @@ void draw_scenario(struct sim *s)
         draw_batches(s);
     if (chance(s, 250))
         draw_models(s);
-    i->simple = !i->batched && !i->lacking;
+    i->simple = !i->batched && !i->lacking && !i->router.asks && !i->session_keys && !i->model_keys;
     for (uint32_t m = 0; m < i->n_models; m++)
         i->simple = i->simple && !i->cap[m];
     for (uint32_t n = 0; n < i->n_calls; n++) {

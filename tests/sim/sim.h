@@ -61,6 +61,8 @@ struct call {
     as_ns root;        /* … which counts among calls with the same root */
     as_ns release;     /* with batching: it may wait for others until then */
     as_ns accepted_at; /* when it was accepted */
+    as_ns placed_at;   /* WAITING: when it began to wait, the last time */
+    bool asked;        /* core waits for the answer of the user's router */
     /* WAITING: there was a slot for it after every event since it was accepted */
     bool always_had_slot;
     uint32_t sends, runs, retries;
@@ -186,6 +188,9 @@ enum event_type {
     E_DRAIN,
     E_DOWN,
     E_MODEL,
+    E_HELD,
+    E_ROUTED,
+    E_ROUTER,
     E_VERDICT,
     E_WORK,
     E_CRASH,
@@ -215,12 +220,15 @@ struct scenario {
     int64_t max_queued;
     as_ns prefetch_work;
     as_ns timer_late; /* the deadline timer fires late by at most this */
-    enum as_router router;
+    struct as_router_conf router;
     uint32_t page_lost;     /* per mille of deaths at which the worker's status page is lost */
     uint32_t cause_pending; /* per mille of deaths whose cause is reported later, or never */
     as_ns verdict_wait, repeat_verdict_wait;
-    uint32_t lacking; /* per mille of models that a new worker does not serve */
-    bool stop_early;  /* the deployment is freed while it has requests */
+    uint32_t model_keys, session_keys; /* numbers of different ones; 0: none */
+    uint32_t answers; /* per mille of questions to the user's router that it answers at once … */
+    uint32_t silent_router; /* … and that it never answers */
+    uint32_t lacking;       /* per mille of models that a new worker does not serve */
+    bool stop_early;        /* the deployment is freed while it has requests */
 
     bool harmful; /* the following fields count */
     /* no report is lost or late: a poison ends at most two workers, and those that run it already
@@ -256,6 +264,8 @@ struct sim {
     struct worker *workers[WORKERS_MAX];
     uint32_t n_workers;
     struct expected_stats expected;
+    const struct call *submitting;     /* … and core may still refuse it */
+    bool multiplexed;                  /* some worker has reported models */
     bool works;                        /* core asked for the next turn */
     uint32_t turns_owed;               /* calls that must go before the next suspect */
     const struct call *fingerprinting; /* the call whose fingerprint core computes … */
@@ -276,6 +286,10 @@ as_ns between(struct sim *s, as_ns lo, as_ns hi);
 bool sim_alike(const struct as_request *a, const struct as_request *b);
 struct message *message_new(enum message_type type, uint32_t n_ids);
 void send_message(struct sim *s, struct worker *w, bool to_core, struct message *m);
+
+/* --- client.c --- */
+void client_submit(struct sim *s, uint32_t n); /* call n comes */
+void client_leave(struct sim *s, uint32_t n);
 
 /* --- scenario.c --- */
 void draw_scenario(struct sim *s); /* draws the parameters and the first events */
@@ -324,6 +338,18 @@ void judge_done(struct sim *s, struct worker *w, const struct call *c, bool ends
 void judge_death(struct sim *s, struct worker *w, enum as_loss loss);
 void judge_crash_reported(struct sim *s, struct worker *w); /* its death was reported as a crash */
 void judge(struct sim *s);                                  /* after every event */
+
+/* --- preference.c: which calls may wait though there is room --- */
+void draw_routing(struct sim *s);
+/* Reports models of w to core, at random. */
+void report_held(struct sim *s, struct worker *w);
+bool op_ask(void *ctx, struct as_request *q, struct as_router_choice *ret);
+void op_unask(void *ctx, struct as_request *q);
+void answer_router(struct sim *s, uint32_t n); /* the answer to the question for call n comes */
+void change_router(struct sim *s);
+bool may_prefer(const struct sim *s); /* so that nothing is prefetched */
+/* c may wait now though some worker has room for it: it prefers another one. */
+bool holds_out(const struct sim *s, const struct call *c);
 
 /* --- capacity.c: what a worker has and could take --- */
 /* Finds the calls of w->bound that are in no slot: those that wait for their model's cap, and those

@@ -114,7 +114,7 @@ static void op_send(void *ctx, struct as_replica *r, struct as_request *q)
           (unsigned long long)q->stream, q->blame ? ", a suspect" : "");
     update_places(s);
     if (c->state == PARKED && s->now >= c->parked_until)
-        c->state = WAITING; /* it went on and was sent within one event */
+        c->state = WAITING, c->placed_at = s->now; /* it went on and was sent within one event */
     note_sent(s, w, c);
     m->stream = q->stream;
     m->call = number_of(s, c);
@@ -186,6 +186,8 @@ static void op_next_turn(void *ctx)
 }
 
 static const struct as_deployment_ops ops = {
+    .ask = op_ask,
+    .unask = op_unask,
     .batch = op_batch,
     .send = op_send,
     .recall = op_recall,
@@ -294,67 +296,7 @@ static void hear(struct sim *s, struct worker *w)
     free(m);
 }
 
-/* --- clients and trouble --- */
-
-/* May core's answer to a submit differ from the expected one? A call like one that ended a worker
- * may be refused, or wait for a replica of its own; mirrored copies are refused then. */
-static bool may_differ(struct sim *s, struct call *c, int want, int got)
-{
-    bool is_full;
-
-    if (!may_be_suspect(s))
-        return false;
-    if (!want)
-        note_refused(s, c);
-    is_full = s->scenario.max_queued >= 0 &&
-              as_deployment_queued(s->d) + as_deployment_prefetched(s->d) >= s->scenario.max_queued;
-    s->expected.quarantined += got == AS_EPOISON;
-    if (got == AS_EPOISON)
-        return may_be_refused(s, c);
-    return got == AS_EFULL && (is_full || c->q.is_mirror);
-}
-
-static void submit(struct sim *s, uint32_t n)
-{
-    struct call *c = &s->calls[n];
-    int want = expect_submit(s, c), got;
-
-    trace(s, "call %u comes, model %u, priority %u", n, c->q.model, c->q.priority);
-    if (!want)
-        note_accepted(s, c);
-    got = as_deployment_submit(s->d, &c->q, s->now);
-    if (got != want && may_differ(s, c, want, got))
-        want = got;
-    if (c->q.is_mirror) {
-        s->expected.mirrored += want != AS_EFULL;
-        s->expected.mirror_dropped += want == AS_EFULL;
-    } else {
-        s->expected.refused += want == AS_EFULL;
-    }
-    if (want == AS_EDEADLINE) { /* counted like one that expires later */
-        s->expected.accepted++;
-        s->expected.expired++;
-    }
-    if (got != want)
-        fail(s, "submit of call %u returned %s instead of %s", n, as_err_name(got),
-             as_err_name(want));
-    if (got && c->q.state != AS_REQ_DONE)
-        fail(s, "call %u is refused and not DONE", n);
-}
-
-static void leave(struct sim *s, uint32_t n)
-{
-    struct call *c = &s->calls[n];
-
-    if (!c->accepted || c->released)
-        return;
-    trace(s, "client of call %u leaves", n);
-    if (!c->answered && !c->cancelled) {
-        c->cancelled = true;
-        s->expected.cancelled++;
-    }
-    as_deployment_cancel(s->d, &c->q, s->now);
-}
+/* --- trouble --- */
 
 static void spawn(struct sim *s)
 {
@@ -405,10 +347,14 @@ static void trouble(struct sim *s, const struct event *e)
         worker_kill(s, w);
     else if (e->type == E_DRAIN)
         set_drain(s, w, e->arg);
-    else if (e->type == E_MODEL && w->registered)
+    else if (e->type == E_HELD) {
+        if (w->registered)
+            report_held(s, w);
+    } else if (e->type == E_MODEL && w->registered) {
         worker_serve(s, w, (uint32_t)e->arg, w->lacks[e->arg]);
-    else if (!w->habits.eager)
+    } else if (!w->habits.eager) {
         worker_grant(s, w, below(s, w->habits.slots + 1), below(s, w->habits.prefetch + 1));
+    }
 }
 
 static void set_down(struct sim *s, bool down)
@@ -477,10 +423,10 @@ static void step(struct sim *s, const struct event *e)
 
     switch (e->type) {
     case E_SUBMIT:
-        submit(s, e->n);
+        client_submit(s, e->n);
         break;
     case E_CANCEL:
-        leave(s, e->n);
+        client_leave(s, e->n);
         break;
     case E_EXPIRE:
         expire(s);
@@ -508,6 +454,12 @@ static void step(struct sim *s, const struct event *e)
         break;
     case E_VERDICT:
         report_cause(s, w, e->arg);
+        break;
+    case E_ROUTED:
+        answer_router(s, e->n);
+        break;
+    case E_ROUTER:
+        change_router(s);
         break;
     case E_WORK:
         s->works = false;

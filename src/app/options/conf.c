@@ -25,7 +25,7 @@ static as_ns unless_debugging(const struct as_option_set *o, enum as_option_id i
 struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
 {
     struct as_fleet_conf c = {
-        .deployment.router = (enum as_router)as_router_of(as_option_str(o, AS_OPT_ROUTER)),
+        .deployment.router = AS_ROUTER_CONF_DEFAULT,
         .deployment.max_queued = as_option_i64(o, AS_OPT_MAX_QUEUED_REQUESTS),
         .max_prefetch = (uint32_t)as_option_u64(o, AS_OPT_MAX_PREFETCH),
         .deployment.prefetch_work = as_option_ns(o, AS_OPT_PREFETCH_WORK),
@@ -75,6 +75,7 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
      * (link/fleet/payload.h). A client that could predict the hashes would only cost time, since
      * requests with equal hashes are compared. */
     as_random_bytes(&c.deployment.seed, sizeof(c.deployment.seed));
+    c.deployment.router.policy = (enum as_router)as_router_of(as_option_str(o, AS_OPT_ROUTER));
     return c;
 }
 

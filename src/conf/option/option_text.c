@@ -44,6 +44,8 @@ static bool is_shown(const struct as_option_row *row, uint32_t scope, bool all)
            (all || (row->scope & AS_SCOPE_BASIC));
 }
 
+#define PLACE_MAX 48u /* longest list of words that is shown in the help */
+
 /* A default of 0 or of a switch is not shown: the description says what it means. */
 static bool shows_default(const struct as_option_row *row)
 {
@@ -59,6 +61,8 @@ void as_option_help(struct as_buf *b, uint32_t scope, bool all)
         const char *place = as_option_placeholder(row);
         size_t from;
 
+        if (strlen(place) > PLACE_MAX) /* the page and the error message have the words */
+            place = "NAME";
         if (!is_shown(row, scope, all))
             continue;
         if (strcmp(group, row->group) != 0)

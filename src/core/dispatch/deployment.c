@@ -4,6 +4,7 @@
 
 #include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
+#include "core/dispatch/multiplex.h"
 #include "core/dispatch/outlier_ejection.h"
 #include "core/dispatch/pending_verdict.h"
 
@@ -13,7 +14,7 @@ int as_deployment_new(struct as_deployment **ret_d, struct as_str name,
 {
     struct as_deployment *d;
 
-    if (conf->max_queued < -1 || (size_t)conf->router > AS_ROUTER_POW2)
+    if (conf->max_queued < -1 || as_router_check(&conf->router))
         return AS_EINVALID;
     d = as_xalloc(sizeof(*d));
     d->conf = *conf;
@@ -21,7 +22,6 @@ int as_deployment_new(struct as_deployment **ret_d, struct as_str name,
     d->ops = *ops;
     d->ctx = ctx;
     d->name = as_str_dup(name);
-    d->router = as_router_ops(conf->router);
     d->rand.s = conf->seed;
     as_queue_init(&d->queue);
     d->queue.alike = ops->alike;
@@ -33,15 +33,21 @@ int as_deployment_new(struct as_deployment **ret_d, struct as_str name,
     d->serving_since = AS_NEVER;
     as_list_init(&d->verdicts);
     as_list_init(&d->to_release);
-    as_deadline_heap_init(&d->deadlines);
+    as_due_heap_init(&d->deadlines);
+    as_list_init(&d->preferring);
+    as_due_heap_init(&d->routes);
+    as_list_init(&d->preference_pool);
+    as_router_start(d);
     *ret_d = d;
     return 0;
 }
 
 void as_deployment_release(struct as_deployment *d, struct as_request *q)
 {
-    as_deadline_heap_remove(&d->deadlines, q);
+    as_due_heap_remove(&d->deadlines, &q->due);
     as_request_set_state(q, AS_REQ_DONE);
+    if (__builtin_expect(as_multiplex_applies(d, q), 0))
+        as_multiplex_on_end(d, q);
     as_deployment_uncount(d, q);
     d->ops.release(d->ctx, q);
 }
@@ -56,7 +62,7 @@ void as_deployment_answer(struct as_deployment *d, struct as_request *q, int err
         d->stat.lost++;
     else if (err == AS_EPOISON)
         d->stat.quarantined++;
-    as_deadline_heap_remove(&d->deadlines, q);
+    as_due_heap_remove(&d->deadlines, &q->due);
     d->ops.answer(d->ctx, q, err);
 }
 
@@ -72,6 +78,11 @@ static void fail_queued(struct as_deployment *d, int err)
 
     while ((q = as_queue_front(&d->queue))) {
         as_queue_remove(&d->queue, q);
+        as_deployment_fail(d, q, err);
+    }
+    while (d->n_preferring) {
+        q = as_request_of(d->preferring.next);
+        as_preference_dequeue(d, q);
         as_deployment_fail(d, q, err);
     }
     while ((q = as_beyond_first(d, UINT32_MAX))) {
@@ -97,7 +108,7 @@ static void fail_sent(struct as_replica *r)
         q->ran = true; /* it may have run */
         if (q->state == AS_REQ_SENT)
             as_deployment_answer(d, q, AS_EUNAVAILABLE);
-        as_dispatch_detach(q);
+        as_dispatch_detach(q, false);
         as_deployment_release(d, q);
     }
 }
@@ -117,11 +128,15 @@ void as_deployment_free(struct as_deployment *d)
     as_pending_verdict_fail_all(d, AS_EUNAVAILABLE);
     as_blame_fini(&d->blame);
     AS_LIST_EACH(n, &d->batch_pool) free(AS_LIST_ENTRY(n, struct as_batch, node));
+    as_preference_fini(d);
+    as_multiplex_fini(d);
+    as_router_stop(d);
     as_queue_fini(&d->queue);
-    as_deadline_heap_fini(&d->deadlines);
+    as_due_heap_fini(&d->deadlines);
     free(d->medians);
     free(d->replicas);
     free(d->free);
+    free(d->by_load);
     free(d->name);
     free(d);
 }
@@ -186,6 +201,27 @@ void as_deployment_set_per_caller(struct as_deployment *d, bool on, as_ns now)
         as_dispatch_pull(d->replicas[i], now);
 }
 
+void as_deployment_update_preferences(struct as_deployment *d)
+{
+    d->prefers = d->router->prefer || d->multiplexed || d->conf.router.asks;
+    as_deployment_each_replica(d, update_limits, NULL);
+}
+
+int as_deployment_set_router(struct as_deployment *d, const struct as_router_conf *conf, as_ns now)
+{
+    if (as_router_check(conf))
+        return AS_EINVALID;
+    as_preference_release_all(d);
+    as_router_stop(d);
+    d->conf.router = *conf;
+    as_router_start(d);
+    for (uint32_t i = 0; i < d->n_replicas; i++)
+        as_dispatch_pull(d->replicas[i], now);
+    as_preference_run(d, now);
+    as_dispatch_balance(d, now);
+    return 0;
+}
+
 static bool is_full(const struct as_deployment *d, const struct as_request *q)
 {
     if (__builtin_expect(d->per_caller && q->waiting, 0))
@@ -208,7 +244,7 @@ static void accept_request(struct as_deployment *d, struct as_request *q, as_ns 
     q->order = ++d->last_order;
     q->root = q->root ? AS_MIN(q->root, now) : now;
     if (q->deadline != AS_NEVER)
-        as_deadline_heap_push(&d->deadlines, q);
+        as_due_heap_push(&d->deadlines, &q->due);
     d->stat.accepted++;
 }
 
@@ -276,7 +312,36 @@ static int submit_on_cycle(struct as_deployment *d, struct as_request *q, as_ns 
     return 0;
 }
 
-int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns now)
+/* The request may wait for certain replicas. */
+static int submit_preferring(struct as_deployment *d, struct as_request *q, as_ns now)
+{
+    struct as_replica *r;
+    int err = 0;
+
+    if (as_model_coverage_is_dropped(d, q))
+        return refuse_request(q, AS_EUNAVAILABLE);
+    r = as_preference_begin(d, q, now);
+    if (!r && is_full(d, q)) {
+        d->stat.refused++;
+        err = AS_EFULL;
+        as_preference_end(d, q);
+        as_multiplex_on_end(d, q);
+        refuse_request(q, err);
+    } else {
+        accept_request(d, q, now);
+        if (r)
+            as_dispatch_send_preferring(r, q, now);
+        else if (q->preference)
+            as_preference_wait(d, q, now);
+        else
+            as_queue_push(&d->queue, q);
+    }
+    if (__builtin_expect(d->n_suspects != 0, 0))
+        as_quarantine_schedule(d, now);
+    return err;
+}
+
+static int submit(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
 
@@ -304,6 +369,8 @@ int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns no
         return submit_batched(d, q, now);
     if (as_request_is_on_cycle(d, q))
         return submit_on_cycle(d, q, now);
+    if (__builtin_expect(d->prefers, 0) && as_preference_applies(d, q))
+        return submit_preferring(d, q, now);
     r = as_dispatch_find_free(d, q);
     if (!r) {
         if (as_model_coverage_is_dropped(d, q))
@@ -322,6 +389,19 @@ int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns no
     if (__builtin_expect(d->n_suspects != 0, 0))
         as_quarantine_schedule(d, now);
     return 0;
+}
+
+/* Who holds a model, or may load one, may have changed for others that wait. */
+static int finish_submit(struct as_deployment *d, int err, as_ns now)
+{
+    if (__builtin_expect(d->prefers, 0))
+        as_dispatch_balance(d, now);
+    return err;
+}
+
+int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns now)
+{
+    return finish_submit(d, submit(d, q, now), now);
 }
 
 int as_deployment_submit_to(struct as_replica *r, struct as_request *q, as_ns now)
@@ -352,7 +432,7 @@ int as_deployment_submit_to(struct as_replica *r, struct as_request *q, as_ns no
     }
     accept_request(d, q, now);
     as_beyond_send(r, q, now);
-    return 0;
+    return finish_submit(d, 0, now);
 }
 
 /* The expected time between two answers, from the service times of the replicas, in 1/1024 ns. */
@@ -382,7 +462,7 @@ as_ns as_deployment_retry_after(struct as_deployment *d, as_ns now)
 void as_deployment_abandon(struct as_deployment *d, struct as_request *q, int reason)
 {
     d->ops.cancel(d->ctx, q->replica, q, reason);
-    as_deadline_heap_remove(&d->deadlines, q);
+    as_due_heap_remove(&d->deadlines, &q->due);
     as_request_set_state(q, AS_REQ_ABANDONED);
 }
 
@@ -394,6 +474,7 @@ void as_deployment_cancel(struct as_deployment *d, struct as_request *q, as_ns n
         as_deployment_release(d, q);
         if (d->n_suspects) /* turns_owed may have become 0 */
             as_quarantine_schedule(d, now);
+        as_dispatch_balance(d, now);
     } else if (q->state == AS_REQ_SENT) {
         d->stat.cancelled++;
         as_deployment_abandon(d, q, AS_ECANCELLED);
@@ -405,9 +486,11 @@ void as_deployment_cancel(struct as_deployment *d, struct as_request *q, as_ns n
 
 void as_deployment_expire(struct as_deployment *d, as_ns now)
 {
-    struct as_request *q;
+    struct as_due *due;
 
-    while ((q = as_deadline_heap_first(&d->deadlines)) && q->deadline <= now) {
+    while ((due = as_due_heap_first(&d->deadlines)) && due->at <= now) {
+        struct as_request *q = AS_CONTAINER(due, struct as_request, due);
+
         if (q->state == AS_REQ_QUEUED) {
             as_dispatch_dequeue(d, q, now);
             as_deployment_fail(d, q, AS_EDEADLINE);
@@ -431,6 +514,7 @@ void as_deployment_expire(struct as_deployment *d, as_ns now)
         as_outlier_expire(d, now);
     if (d->n_suspects || d->n_quarantines)
         as_quarantine_expire(d, now);
+    as_preference_run(d, now);
 }
 
 void as_deployment_work(struct as_deployment *d, as_ns now)
@@ -441,9 +525,11 @@ void as_deployment_work(struct as_deployment *d, as_ns now)
 
 as_ns as_deployment_next_deadline(const struct as_deployment *d)
 {
-    const struct as_request *q = as_deadline_heap_first(&d->deadlines);
-    as_ns next = q ? q->deadline : AS_NEVER;
+    const struct as_due *first = as_due_heap_first(&d->deadlines);
+    as_ns next = first ? first->at : AS_NEVER;
 
+    if ((first = as_due_heap_first(&d->routes)))
+        next = AS_MIN(next, first->at);
     if (d->n_verdicts)
         next = AS_MIN(next, as_pending_verdict_next_due(d));
     if (d->n_ejected)
@@ -453,13 +539,13 @@ as_ns as_deployment_next_deadline(const struct as_deployment *d)
     return d->queue.n_held_back ? AS_MIN(next, as_queue_next_release(&d->queue)) : next;
 }
 
-void as_deployment_set_down(struct as_deployment *d, bool down, as_ns now AS_UNUSED)
+void as_deployment_set_down(struct as_deployment *d, bool down, as_ns now)
 {
     d->down = down;
     if (!down)
         return;
     fail_queued(d, AS_EUNAVAILABLE);
-    as_dispatch_balance(d); /* replicas that were reserved for suspects have room */
+    as_dispatch_balance(d, now); /* replicas that were reserved for suspects have room */
 }
 
 void as_deployment_abort(struct as_deployment *d)
@@ -467,79 +553,4 @@ void as_deployment_abort(struct as_deployment *d)
     d->down = true;
     fail_queued(d, AS_EUNAVAILABLE);
     as_pending_verdict_fail_all(d, AS_EMAYHAVERUN);
-}
-
-/* --- inspection --- */
-
-struct as_str as_deployment_name(const struct as_deployment *d)
-{
-    return as_str_of(d->name);
-}
-
-uint32_t as_deployment_queued(const struct as_deployment *d)
-{
-    return d->queue.n + d->n_suspects + d->n_stranded;
-}
-
-uint32_t as_deployment_beyond(const struct as_deployment *d)
-{
-    return d->beyond;
-}
-
-uint32_t as_deployment_suspects(const struct as_deployment *d)
-{
-    return d->n_suspects;
-}
-
-uint32_t as_deployment_parked(const struct as_deployment *d)
-{
-    return d->parked;
-}
-
-uint32_t as_deployment_poisons(const struct as_deployment *d)
-{
-    return as_blame_poisons(&d->blame);
-}
-
-uint32_t as_deployment_prefetched(const struct as_deployment *d)
-{
-    return d->prefetched;
-}
-
-uint32_t as_deployment_ongoing(const struct as_deployment *d)
-{
-    return d->ongoing;
-}
-
-uint32_t as_deployment_replicas(const struct as_deployment *d)
-{
-    return d->n_replicas;
-}
-
-uint32_t as_deployment_ready(const struct as_deployment *d)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < d->n_replicas; i++)
-        n += as_replica_is_ready(d->replicas[i]);
-    return n;
-}
-
-as_ns as_deployment_batch_service(const struct as_deployment *d, uint32_t model)
-{
-    const struct as_batching *b = as_queue_batching(&d->queue, model);
-
-    return b ? b->service : 0;
-}
-
-struct as_stat *as_deployment_stat(struct as_deployment *d)
-{
-    return &d->stat;
-}
-
-void as_deployment_each_replica(struct as_deployment *d,
-                                void (*fn)(void *arg, struct as_replica *r), void *arg)
-{
-    for (uint32_t i = 0; i < d->n_replicas; i++)
-        fn(arg, d->replicas[i]);
 }

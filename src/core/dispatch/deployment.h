@@ -31,6 +31,7 @@
 #include "base/rand.h"
 #include "base/str.h"
 #include "core/dispatch/quarantine.h"
+#include "core/dispatch/router_conf.h"
 #include "core/protect/blame.h"
 #include "core/protect/breaker.h"
 #include "core/protect/outlier.h"
@@ -75,14 +76,16 @@ struct as_deployment_ops {
                         struct as_fingerprint *ret_p);
     /* Have as_deployment_work called in the next turn of the loop. */
     void (*next_turn)(void *ctx);
+    /* Puts q to a router of the user's own (as_router_conf.asks). True: *ret has its choice. False:
+     * as_deployment_routed gives it later. q may not be accepted yet. */
+    bool (*ask)(void *ctx, struct as_request *q, struct as_router_choice *ret);
+    /* The answer to that is not needed any more. */
+    void (*unask)(void *ctx, struct as_request *q);
 };
-
-enum as_router { AS_ROUTER_LEAST_ONGOING, AS_ROUTER_POW2 };
-int as_router_of(const char *name); /* "least_ongoing", "pow2"; -1 */
 
 struct as_deployment_conf {
     int64_t max_queued; /* queued + prefetched; -1: no limit by count */
-    enum as_router router;
+    struct as_router_conf router;
     /* prefetch as many requests as fit in this much measured service time; < 4 s */
     as_ns prefetch_work;
     uint64_t seed;
@@ -143,6 +146,13 @@ void as_deployment_set_max_queued(struct as_deployment *d, int64_t max_queued);
  * (as_request.waiting). Nothing is prefetched then, so that what waits is in the queue. */
 void as_deployment_set_per_caller(struct as_deployment *d, bool on, as_ns now);
 int64_t as_deployment_max_queued(const struct as_deployment *d);
+/* Changes as_deployment_conf.router. Requests that wait for certain replicas may go to any, and the
+ * former policy's sessions are forgotten. AS_EINVALID: as at as_deployment_new. */
+int as_deployment_set_router(struct as_deployment *d, const struct as_router_conf *conf, as_ns now);
+/* The answer to ops.ask for q, which is not under way to a replica yet. Replicas that have gone, or
+ * are of another deployment, must not be in it. */
+void as_deployment_routed(struct as_deployment *d, struct as_request *q,
+                          const struct as_router_choice *choice, as_ns now);
 
 /* For a shutdown that does not wait any longer. Queued requests are answered with AS_EUNAVAILABLE,
  * parked ones with AS_EMAYHAVERUN. Requests that a replica gives back from now on are treated as
@@ -195,6 +205,12 @@ void *as_replica_link(const struct as_replica *r);
 /* Sets whether its worker serves a model; at first a replica serves all of them. Requests of a
  * model that it does not serve are never sent to it; they wait for a replica that serves it. */
 void as_replica_set_model(struct as_replica *r, uint32_t model, bool serves, as_ns now);
+/* A number that stays the same when a replica's process is replaced, so that it keeps its place on
+ * the ring of consistent_hash; and where it is. To be called before the first grant. */
+void as_replica_set_place(struct as_replica *r, uint64_t id, struct as_place place);
+/* The multiplexed models that it holds or is loading: hashes, as as_request.model_key, in any
+ * order. From the first such report on, requests for models prefer the replicas that hold them. */
+void as_replica_set_held(struct as_replica *r, const uint64_t *models, uint32_t n, as_ns now);
 void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, as_ns now);
 /* draining: nothing new is sent to it, except requests on a cycle while no replica is in rotation,
  * as long as it has others to finish: these may wait for them. Requests that wait there are

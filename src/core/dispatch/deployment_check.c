@@ -82,6 +82,8 @@ static bool replica_ok(const struct as_replica *r)
         return false;
     if (is_free && (r->free_at >= d->n_free || d->free[r->free_at] != r))
         return false;
+    if (is_free && (r->free_load != r->unanswered || as_preference_first_for(r)))
+        return false;
     return !as_queue_first_for(&d->queue, &capacity); /* rule 1 */
 }
 
@@ -121,9 +123,9 @@ bool as_deployment_ok(const struct as_deployment *d)
     uint32_t ongoing = 0, prefetched = 0, recalled = 0, n_free = 0, idle = 0, absent = 0,
              beyond = 0;
 
-    if (!as_queue_ok(&d->queue) || !as_deadline_heap_ok(&d->deadlines) ||
+    if (!as_queue_ok(&d->queue) || !as_due_heap_ok(&d->deadlines) ||
         (d->down && as_deployment_queued(d)) || !as_quarantine_ok(d) || !as_pending_verdict_ok(d) ||
-        !lanes_ok(d) || !as_beyond_ok(d))
+        !lanes_ok(d) || !as_beyond_ok(d) || !as_preference_ok(d))
         return false;
     for (uint32_t i = 0; i < d->n_replicas; i++) {
         const struct as_replica *r = d->replicas[i];

@@ -20,11 +20,14 @@
 #define AS_CORE_DEPLOYMENT_INTERNAL_H
 
 #include "core/dispatch/deployment.h"
+#include "core/dispatch/preference.h"
 #include "core/dispatch/router.h"
 #include "core/dispatch/suspect.h"
-#include "core/queue/deadline_heap.h"
+#include "core/queue/due_heap.h"
 #include "core/queue/queue.h"
 #include "core/queue/queue_drain.h"
+#include "core/route/ring.h"
+#include "core/route/sticky.h"
 
 #define AS_NOWHERE UINT32_MAX
 
@@ -42,9 +45,11 @@ struct as_replica {
     uint32_t most_slots;      /* the most slots ever granted */
     /* the most front calls that may be sent: slots and prefetch; 0 while it takes nothing */
     uint32_t limit;
-    uint32_t width;    /* how many of these may be in slots */
-    uint32_t index;    /* in as_deployment.replicas */
-    uint32_t free_at;  /* in as_deployment.free, or AS_NOWHERE */
+    uint32_t width;     /* how many of these may be in slots */
+    uint32_t index;     /* in as_deployment.replicas */
+    uint32_t free_at;   /* in as_deployment.free, or AS_NOWHERE */
+    uint32_t free_load; /* … and of which list in as_deployment.by_load */
+    struct as_list by_load;
     uint32_t recalled; /* requests of the current RECALL that have not come back or ended */
     bool recalling;    /* a RECALL is not answered yet */
     bool draining;
@@ -60,6 +65,13 @@ struct as_replica {
     /* AS_DEPLOYMENT_MODELS_MAX; NULL while the deployment has no lanes */
     struct as_replica_model *of_model;
     uint32_t n_absent; /* models that its worker does not serve */
+    /* routing */
+    uint64_t id;
+    struct as_place place;
+    struct as_group own; /* requests that wait for it alone */
+    struct as_list held; /* its struct as_holding */
+    uint32_t n_held;
+    struct as_sticky_member sessions;
 };
 
 struct as_deployment {
@@ -68,16 +80,33 @@ struct as_deployment {
     void *ctx;
     char *name;
     const struct as_router_ops *router;
+    struct as_ring ring;     /* consistent_hash */
+    struct as_sticky sticky; /* session */
+    uint32_t next_turn;      /* round_robin: index of the next replica */
+    /* Requests may prefer replicas: because of the policy, of models, or of a router of the user's
+     * own. Then nothing is prefetched, since what waits in a worker would go before them. */
+    bool prefers;
+    struct as_held *models;    /* multiplexed models that are held or waited for, by key */
+    bool multiplexed;          /* some replica has said which ones it holds */
+    struct as_list preferring; /* QUEUED requests that wait for certain replicas; not in `queue` */
+    uint32_t n_preferring;
+    bool pulls;                /* a replica may have come to hold a model for which requests wait */
+    struct as_due_heap routes; /* when their routes change */
+    struct as_list preference_pool; /* struct as_preference that are not in use */
     struct as_rand rand;
     struct as_queue queue;
-    struct as_deadline_heap deadlines; /* QUEUED, SENT and PARKED requests with a deadline */
-    struct as_replica **replicas;      /* in the order in which they were added */
-    struct as_replica **free; /* those with a free slot that may take requests; in any order */
+    struct as_due_heap deadlines; /* QUEUED, SENT and PARKED requests with a deadline */
+    struct as_replica **replicas; /* in the order in which they were added */
+    struct as_replica **free;     /* those with a free slot that may take requests; in any order */
     uint32_t n_replicas, n_free, cap_replicas;
-    uint32_t prefetched, ongoing, recalled; /* sums over the replicas */
+    struct as_list *by_load; /* the free replicas by their number of requests */
+    uint32_t cap_load;       /* size of that array */
+    uint32_t least_load;     /* no free replica has fewer requests than that */
+    uint64_t free_bits[AS_DEPLOYMENT_REPLICAS_MAX / 64]; /* the free replicas by index */
+    uint32_t prefetched, ongoing, recalled;              /* sums over the replicas */
     uint32_t most_slots;
     uint32_t cap_of[AS_DEPLOYMENT_MODELS_MAX]; /* 0: none */
-    uint64_t last_order, last_use;
+    uint64_t last_order, last_use, last_id;
     struct as_list batch_pool; /* struct as_batch that are not in use */
     struct as_blame blame;
     uint32_t beyond; /* sum over the replicas */
@@ -254,6 +283,8 @@ void as_replica_requeue(struct as_deployment *d, struct as_list back[AS_PRIORITI
 /* Cancels q (SENT) at its worker. q becomes ABANDONED and keeps its slot until the worker answers.
  */
 void as_deployment_abandon(struct as_deployment *d, struct as_request *q, int reason);
+/* Something has changed of which preferences there may be: sets as_deployment.prefers. */
+void as_deployment_update_preferences(struct as_deployment *d);
 /* q ends: removes it from the blame table and the retry budget. */
 static inline void as_deployment_uncount(struct as_deployment *d, struct as_request *q)
 {

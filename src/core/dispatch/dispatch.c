@@ -2,22 +2,7 @@
 #include "core/dispatch/dispatch.h"
 
 #include "core/dispatch/deployment_internal.h"
-
-void as_dispatch_set_free(struct as_replica *r, bool is_free)
-{
-    struct as_deployment *d = r->deployment;
-
-    if (is_free) {
-        r->free_at = d->n_free;
-        d->free[d->n_free++] = r;
-    } else {
-        struct as_replica *last = d->free[--d->n_free];
-
-        d->free[r->free_at] = last;
-        last->free_at = r->free_at;
-        r->free_at = AS_NOWHERE;
-    }
-}
+#include "core/dispatch/multiplex.h"
 
 /* A replica that is probed (HALF_OPEN) gets one request at a time. */
 uint32_t as_dispatch_width(const struct as_replica *r)
@@ -34,8 +19,8 @@ uint32_t as_dispatch_limit(const struct as_replica *r)
 
     if (!as_replica_is_open(r) || r->breaker.state == AS_BREAKER_HALF_OPEN)
         return as_dispatch_width(r);
-    if (r->deployment->batched || r->deployment->per_caller || !r->prefetch || !r->slots ||
-        r->recalling || !r->service || r->service > work)
+    if (r->deployment->batched || r->deployment->per_caller || r->deployment->prefers ||
+        !r->prefetch || !r->slots || r->recalling || !r->service || r->service > work)
         return r->slots;
     n = work / (uint32_t)r->service;
     return r->slots + AS_MIN(n, r->prefetch);
@@ -54,15 +39,16 @@ struct as_replica *as_dispatch_find_free(struct as_deployment *d, const struct a
         return NULL;
     if (d->n_free == 1)
         return as_replica_can_execute(d->free[0], q) ? d->free[0] : NULL;
-    return d->router->pick(d->free, d->n_free, q, &d->rand);
+    return as_router_pick(d, q);
 }
 
 /* Has r room for a request that waits for its model's cap? */
 static bool has_room_behind(const struct as_replica *r)
 {
     return r->of_model && !r->deployment->batched && !r->deployment->per_caller &&
-           as_replica_is_open(r) && r->breaker.state != AS_BREAKER_HALF_OPEN && !r->recalling &&
-           r->slots && as_replica_waiting(r) < r->prefetch;
+           !r->deployment->prefers && as_replica_is_open(r) &&
+           r->breaker.state != AS_BREAKER_HALF_OPEN && !r->recalling && r->slots &&
+           as_replica_waiting(r) < r->prefetch;
 }
 
 struct as_replica_capacity as_dispatch_capacity(const struct as_replica *r)
@@ -118,6 +104,10 @@ void as_dispatch_bind(struct as_replica *r, struct as_request *q, as_ns now)
     if (__builtin_expect(d->turns_owed || r->quarantine.suspect, 0))
         as_quarantine_on_sent(r, q);
     as_hist_add(&d->stat.queue, now - q->arrived);
+    if (__builtin_expect(d->router->on_routed != NULL, 0))
+        d->router->on_routed(d, q, r, now);
+    if (__builtin_expect(as_multiplex_applies(d, q), 0))
+        as_multiplex_on_sent(r, q);
     d->ops.send(d->ctx, r, q);
     AS_ASSERT(q->stream > r->last_stream);
     r->last_stream = q->stream;
@@ -135,57 +125,6 @@ void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now)
     as_dispatch_bind(r, q, now);
 }
 
-/* --- batches --- */
-
-/* Counts the requests of the calls that wait, from the tail of `sent`. */
-uint32_t as_dispatch_count_waiting(const struct as_replica *r)
-{
-    uint32_t calls = as_replica_front_calls(r) - r->slots, n = 0;
-    const struct as_batch *last = NULL;
-
-    for (const struct as_list *it = r->sent.prev; it != &r->sent; it = it->prev, n++) {
-        const struct as_request *q = as_request_of(it);
-
-        if (q->beyond) {
-            n--;
-            continue;
-        }
-        if ((!q->batch || q->batch != last) && calls-- == 0)
-            break;
-        last = q->batch;
-    }
-    return n;
-}
-
-static struct as_batch *acquire_batch(struct as_deployment *d)
-{
-    struct as_list *n = as_list_pop(&d->batch_pool);
-    struct as_batch *b = n ? AS_LIST_ENTRY(n, struct as_batch, node) : as_xalloc(sizeof(*b));
-
-    as_list_init(&b->node);
-    b->n = b->items = 0;
-    b->learned = b->counted = false;
-    return b;
-}
-
-static bool check_deadline(struct as_deployment *d, struct as_request *q, as_ns now);
-
-/* After requests were taken out of a lane with batching. */
-static void update_lane(struct as_deployment *d, struct as_lane *l, as_ns now)
-{
-    as_lane_update_due(&d->queue, l, now);
-    if (l->held_back)
-        d->ops.wake(d->ctx, l->next_due);
-}
-
-void as_dispatch_update_lanes(struct as_deployment *d, as_ns now)
-{
-    AS_LIST_EACH(n, &d->queue.active)
-    {
-        update_lane(d, AS_LIST_ENTRY(n, struct as_lane, node), now);
-    }
-}
-
 void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     struct as_lane *l = q->lane;
@@ -195,118 +134,46 @@ void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns no
         as_quarantine_remove(d, q, now);
         return;
     }
+    if (q->preference) {
+        as_preference_dequeue(d, q);
+        return;
+    }
     if (as_request_is_on_cycle(d, q)) {
         as_beyond_dequeue(d, q);
         return;
     }
     as_queue_remove(&d->queue, q);
     if (l && !held)
-        update_lane(d, l, now);
+        as_dispatch_update_lane(d, l, now);
 }
 
-/* Ends requests at the front of the lane, as many as one batch has, whose deadline has passed
- * before the timer fired. True: there were some, so another lane may come first now. */
-static bool expire_front(struct as_deployment *d, struct as_lane *l, as_ns now)
+/* The next request for r, in the queue or among those that wait for it; NULL: none. */
+static struct as_request *first_for(const struct as_replica *r, const struct as_replica_capacity *t)
 {
-    uint32_t items = 0;
-    bool some = false;
+    const struct as_deployment *d = r->deployment;
+    struct as_request *q = d->queue.n ? as_queue_first_for(&d->queue, t) : NULL, *p;
 
-    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
-        AS_LIST_EACH(n, &l->fifo[p])
-        {
-            struct as_request *q = as_request_of(n);
-
-            if (items >= l->batching->conf.max_size)
-                return some;
-            if (q->deadline > now) {
-                items += q->items;
-                continue;
-            }
-            as_dispatch_dequeue(d, q, now);
-            (void)check_deadline(d, q, now);
-            some = true;
-        }
-    }
-    return some;
+    if (!d->n_preferring || r->free_at == AS_NOWHERE)
+        return q;
+    p = as_preference_first_for(r);
+    return p && (!q || as_queue_before(p, q)) ? p : q;
 }
 
-/* Moves the first requests of the lane to `to`, in order, until the next one does not fit. */
-static uint32_t collect_batch(struct as_deployment *d, struct as_lane *l, struct as_list *to,
-                              uint32_t *ret_items)
-{
-    uint32_t limit = l->one_by_one ? 1 : as_batch_limit(&l->batching->conf, l->items), n = 0;
-    struct as_request *q;
-
-    *ret_items = 0;
-    while ((q = as_lane_first(l)) && (!n || *ret_items + q->items <= limit)) {
-        as_queue_remove(&d->queue, q);
-        as_list_push(to, &q->node);
-        *ret_items += q->items;
-        n++;
-    }
-    return n;
-}
-
-/* Sends one call from a lane that is due to r, which has a free slot. If some of its requests had
- * expired it sends nothing, and the caller must search again for what is next. */
-static void send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
-{
-    struct as_deployment *d = r->deployment;
-    struct as_batch *b;
-    struct as_list members, *it;
-    uint32_t n, items;
-
-    if (expire_front(d, l, now))
-        return;
-    as_list_init(&members);
-    n = collect_batch(d, l, &members, &items);
-    update_lane(d, l, now);
-    d->stat.batches++;
-    as_hist_add(&d->stat.batch, items * AS_US);
-    if (n == 1) {
-        as_dispatch_send(r, as_request_of(as_list_pop(&members)), now);
-        return;
-    }
-    b = acquire_batch(d);
-    d->ops.batch(d->ctx, r, n);
-    while ((it = as_list_pop(&members))) {
-        struct as_request *q = as_request_of(it);
-
-        q->batch = b;
-        b->items += q->items;
-        if (b->n++ == 0) {
-            as_dispatch_send(r, q, now);
-        } else {
-            r->slotless++;
-            d->ongoing++;
-            as_dispatch_bind(r, q, now);
-        }
-    }
-}
-
-void as_dispatch_send_lane(struct as_deployment *d, struct as_lane *l, as_ns now)
-{
-    while (as_lane_is_due(l)) {
-        struct as_replica *r = as_dispatch_find_free(d, as_lane_first(l));
-
-        if (!r)
-            return;
-        send_batch(r, l, now);
-    }
-}
-
-/* The next request for any of the replicas with a free slot. */
-static struct as_request *find_first(const struct as_deployment *d)
+/* The next request for any of the replicas with a free slot, and if it waits for certain ones, for
+ * which. */
+static struct as_request *find_first(const struct as_deployment *d, struct as_replica **ret_r)
 {
     struct as_request *best = NULL;
 
     for (uint32_t i = 0; i < d->n_free; i++) {
-        const struct as_replica *r = d->free[i];
+        struct as_replica *r = d->free[i];
         struct as_replica_capacity t = as_dispatch_capacity(r);
-        struct as_request *q = as_queue_first_for(&d->queue, &t);
+        struct as_request *q = first_for(r, &t);
 
-        if (q && (!best || as_queue_before(q, best)))
+        if (q && (!best || as_queue_before(q, best))) {
             best = q;
+            *ret_r = r;
+        }
     }
     return best;
 }
@@ -315,20 +182,24 @@ static struct as_request *find_first(const struct as_deployment *d)
 static void send_queued(struct as_replica *r, struct as_request *q, as_ns now)
 {
     if (q->lane) {
-        send_batch(r, q->lane, now);
+        as_dispatch_send_batch(r, q->lane, now);
         return;
     }
-    as_queue_remove(&r->deployment->queue, q);
-    if (check_deadline(r->deployment, q, now))
+    if (q->preference)
+        as_preference_dequeue(r->deployment, q);
+    else
+        as_queue_remove(&r->deployment->queue, q);
+    if (as_dispatch_check_deadline(r->deployment, q, now))
         as_dispatch_send(r, q, now);
 }
 
 void as_dispatch_send_all(struct as_deployment *d, as_ns now)
 {
     struct as_request *q;
+    struct as_replica *r = NULL;
 
-    while (d->queue.n && (q = find_first(d)))
-        send_queued(as_dispatch_find_free(d, q), q, now);
+    while ((d->queue.n || d->n_preferring) && (q = find_first(d, &r)))
+        send_queued(q->preference ? r : as_dispatch_find_free(d, q), q, now);
 }
 
 /* --- requests that leave a replica --- */
@@ -366,7 +237,7 @@ static void leave_slot(struct as_replica *r, struct as_request *q)
     d->prefetched = d->prefetched - waiting + as_replica_waiting(r);
 }
 
-void as_dispatch_detach(struct as_request *q)
+void as_dispatch_detach(struct as_request *q, bool answered)
 {
     struct as_replica *r = q->replica;
     struct as_deployment *d = r->deployment;
@@ -375,12 +246,15 @@ void as_dispatch_detach(struct as_request *q)
         as_replica_clear_recalled(r, q);
     q->started = false;
     q->replica = NULL;
+    if (__builtin_expect(as_multiplex_applies(d, q), 0))
+        as_multiplex_on_left(r, q, answered);
     if (q->beyond) {
         q->beyond = false;
         as_list_remove(&q->node);
         r->unanswered--;
         r->beyond--;
         d->beyond--;
+        as_dispatch_update_free(r);
         return;
     }
     if (d->batched) {
@@ -399,8 +273,7 @@ void as_dispatch_detach(struct as_request *q)
     as_dispatch_update_free(r);
 }
 
-/* True: q is in time. False: its deadline has passed, and it was ended. */
-static bool check_deadline(struct as_deployment *d, struct as_request *q, as_ns now)
+bool as_dispatch_check_deadline(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     if (q->deadline > now)
         return true;
@@ -421,15 +294,50 @@ static void requeue_batched(struct as_deployment *d, struct as_request *q, as_ns
     as_dispatch_send_lane(d, q->lane, now);
 }
 
-void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns now)
+void as_dispatch_enqueue_anywhere(struct as_deployment *d, struct as_request *q, as_ns now)
+{
+    struct as_replica *r = as_dispatch_find_free(d, q);
+
+    if (!r)
+        r = as_dispatch_find_prefetch(d, q);
+    if (r)
+        as_dispatch_send(r, q, now);
+    else
+        as_queue_push(&d->queue, q);
+}
+
+void as_dispatch_send_preferring(struct as_replica *r, struct as_request *q, as_ns now)
+{
+    as_dispatch_send(r, q, now);
+    as_dispatch_pull(r, now); /* others may have waited until somebody holds the model */
+}
+
+/* Sends q (QUEUED, in no list), or lets it wait: for its groups, or for any replica. */
+static void place(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
+
+    if (!__builtin_expect(d->prefers, 0) || !as_preference_applies(d, q)) {
+        as_dispatch_enqueue_anywhere(d, q, now);
+        return;
+    }
+    r = as_preference_begin(d, q, now);
+    if (r)
+        as_dispatch_send_preferring(r, q, now);
+    else if (q->preference)
+        as_preference_wait(d, q, now);
+    else
+        as_queue_push(&d->queue, q);
+}
+
+void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns now)
+{
 
     if (as_model_coverage_is_dropped(d, q)) {
         as_deployment_fail(d, q, AS_EUNAVAILABLE);
         return;
     }
-    if (!check_deadline(d, q, now))
+    if (!as_dispatch_check_deadline(d, q, now))
         return;
     if (as_request_is_on_cycle(d, q)) {
         as_beyond_place(d, q, now);
@@ -440,13 +348,7 @@ void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns no
         as_queue_push(&d->queue, q);
         return;
     }
-    r = as_dispatch_find_free(d, q);
-    if (!r)
-        r = as_dispatch_find_prefetch(d, q);
-    if (r)
-        as_dispatch_send(r, q, now);
-    else
-        as_queue_push(&d->queue, q);
+    place(d, q, now);
 }
 
 /* If q is a suspect it waits for quarantine, or ends if the deployment is down. True: done with q.
@@ -468,13 +370,11 @@ static bool requeue_suspect(struct as_deployment *d, struct as_request *q, as_ns
 
 void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns now)
 {
-    struct as_replica *r;
-
     if (q->pinned || as_model_coverage_is_dropped(d, q) || as_fallback_may_leave(d, q)) {
         as_deployment_fail(d, q, AS_EUNAVAILABLE);
         return;
     }
-    if (!check_deadline(d, q, now) || requeue_suspect(d, q, now))
+    if (!as_dispatch_check_deadline(d, q, now) || requeue_suspect(d, q, now))
         return;
     if (as_request_is_on_cycle(d, q)) {
         if (d->down && !as_beyond_find(d, q)) {
@@ -497,28 +397,30 @@ void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns no
             return;
         }
     }
-    r = as_dispatch_find_free(d, q);
-    if (!r)
-        r = as_dispatch_find_prefetch(d, q);
-    if (!r && d->down) {
-        as_deployment_fail(d, q, AS_EUNAVAILABLE);
+    if (d->down) { /* it goes on now or not at all */
+        struct as_replica *r = as_dispatch_find_free(d, q);
+
+        if (!r)
+            r = as_dispatch_find_prefetch(d, q);
+        if (!r) {
+            as_deployment_fail(d, q, AS_EUNAVAILABLE);
+            return;
+        }
+        as_request_set_state(q, AS_REQ_QUEUED);
+        as_dispatch_send(r, q, now);
         return;
     }
     as_request_set_state(q, AS_REQ_QUEUED);
-    if (r)
-        as_dispatch_send(r, q, now);
-    else
-        as_queue_push(&d->queue, q);
+    place(d, q, now);
 }
 
 void as_dispatch_fill(struct as_replica *r, as_ns now)
 {
     struct as_deployment *d = r->deployment;
 
-    while (d->queue.n) {
+    while (d->queue.n || d->n_preferring) {
         struct as_replica_capacity t = as_dispatch_capacity(r);
-        struct as_request *q =
-            t.may_execute || t.may_wait ? as_queue_first_for(&d->queue, &t) : NULL;
+        struct as_request *q = t.may_execute || t.may_wait ? first_for(r, &t) : NULL;
 
         if (!q)
             break;

@@ -9,6 +9,10 @@
 
 #include "core/dispatch/deployment_internal.h"
 
+/* r is free, and the number of its requests has changed. */
+void as_dispatch_move_free(struct as_replica *r);
+/* Indexes of replicas have changed. */
+void as_dispatch_update_free_bits(struct as_deployment *d);
 /* Adds r to as_deployment.free, or removes it. */
 void as_dispatch_set_free(struct as_replica *r, bool is_free);
 /* To be called after the load of r changed. */
@@ -18,6 +22,8 @@ static inline void as_dispatch_update_free(struct as_replica *r)
 
     if (is_free != (r->free_at != AS_NOWHERE))
         as_dispatch_set_free(r, is_free);
+    else if (is_free && r->free_load != r->unanswered)
+        as_dispatch_move_free(r);
 }
 /* How many front calls r may have in slots (width) and in all (limit). as_dispatch_update_limits
  * must be called after a change of its grant, state, recall or service time. */
@@ -31,6 +37,13 @@ struct as_replica *as_dispatch_find_prefetch(struct as_deployment *d, const stru
 void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns now);
 /* Checks whether what waits in the lanes with batching is due, or sets the timer for it. */
 void as_dispatch_update_lanes(struct as_deployment *d, as_ns now);
+/* The same for one lane, after requests were taken out of it. */
+void as_dispatch_update_lane(struct as_deployment *d, struct as_lane *l, as_ns now);
+/* Sends one call from a lane that is due to r, which has a free slot. If some of its requests had
+ * expired it sends nothing, and the caller must search again for what is next. */
+void as_dispatch_send_batch(struct as_replica *r, struct as_lane *l, as_ns now);
+/* True: q (in no list) is in time. False: its deadline has passed, and it was ended. */
+bool as_dispatch_check_deadline(struct as_deployment *d, struct as_request *q, as_ns now);
 /* Sends batches of a lane while it is due and there are free slots. */
 void as_dispatch_send_lane(struct as_deployment *d, struct as_lane *l, as_ns now);
 /* Sends queued requests to all replicas that have free slots, in the order of the queue. */
@@ -40,8 +53,8 @@ void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now);
 /* The part of sending that is common to all kinds; the load of r is not counted yet. */
 void as_dispatch_bind(struct as_replica *r, struct as_request *q, as_ns now);
 /* Removes q (SENT or ABANDONED) from its replica, which then has room: as_dispatch_pull must
- * follow. */
-void as_dispatch_detach(struct as_request *q);
+ * follow. answered: the worker has answered it. */
+void as_dispatch_detach(struct as_request *q, bool answered);
 /* Sends q (SENT or PARKED, detached) to the best replica with room, else puts it back into the
  * queue. In a deployment with batching it always goes into the queue, where others may join it, and
  * as_dispatch_send_all must follow. q may also end here. */
@@ -49,13 +62,17 @@ void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns no
 /* Sends q (QUEUED, in no list) to the best replica with room, else puts it into the queue; with
  * batching as above. */
 void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns now);
+/* Sends q (QUEUED, in no list) to any replica with room, or puts it into the queue. */
+void as_dispatch_enqueue_anywhere(struct as_deployment *d, struct as_request *q, as_ns now);
+/* Sends q, which had a preference, to r, and then r what it may take. */
+void as_dispatch_send_preferring(struct as_replica *r, struct as_request *q, as_ns now);
 /* Sends r what it may take from the queue. */
 void as_dispatch_fill(struct as_replica *r, as_ns now);
 static inline void as_dispatch_pull(struct as_replica *r, as_ns now)
 {
     const struct as_deployment *d = r->deployment;
 
-    if (d->queue.n || d->n_suspects || d->n_stranded)
+    if (d->queue.n || d->n_preferring || d->n_suspects || d->n_stranded)
         as_dispatch_fill(r, now);
 }
 /* To be called after caps, grants or batching changed: adds lanes for the models whose cap is below
@@ -113,8 +130,10 @@ void as_model_coverage_init(struct as_replica *r);
 
 /* Recalls prefetched requests for which there are free slots at other replicas. */
 void as_recall_start(struct as_deployment *d);
-static inline void as_dispatch_balance(struct as_deployment *d)
+static inline void as_dispatch_balance(struct as_deployment *d, as_ns now)
 {
+    if (__builtin_expect(d->prefers, 0))
+        as_preference_run(d, now);
     if (d->n_free && d->prefetched && d->n_replicas > 1)
         as_recall_start(d);
 }

@@ -43,7 +43,8 @@ void as_fallback_sweep(struct as_deployment *d, as_ns now)
 {
     struct as_list all, *n;
 
-    if (!(d->queue.n || d->n_stranded) || (!d->n_absent && as_deployment_serves(d, 0)))
+    if (!(d->queue.n || d->n_preferring || d->n_stranded) ||
+        (!d->n_absent && as_deployment_serves(d, 0)))
         return;
     AS_LIST_EACH(i, &d->stranded)
     {
@@ -51,6 +52,15 @@ void as_fallback_sweep(struct as_deployment *d, as_ns now)
             continue;
         as_beyond_dequeue(d, as_request_of(i));
         as_deployment_fail(d, as_request_of(i), AS_EUNAVAILABLE);
+    }
+    AS_LIST_EACH(i, &d->preferring)
+    {
+        struct as_request *q = as_request_of(i);
+
+        if (!as_fallback_may_leave(d, q))
+            continue;
+        as_preference_dequeue(d, q);
+        as_deployment_fail(d, q, AS_EUNAVAILABLE);
     }
     as_list_init(&all);
     as_queue_pop_all(&d->queue, &all);

@@ -37,7 +37,7 @@ void as_replica_set_model(struct as_replica *r, uint32_t model, bool serves, as_
         r->n_absent--;
         d->n_absent--;
         as_dispatch_pull(r, now);
-        as_dispatch_balance(d);
+        as_dispatch_balance(d, now);
         return;
     }
     r->n_absent++;
@@ -45,19 +45,24 @@ void as_replica_set_model(struct as_replica *r, uint32_t model, bool serves, as_
     if (r->quarantine.state == AS_QUARANTINE_RESERVED && r->quarantine.suspect->model == model) {
         as_quarantine_release(r);
         as_dispatch_pull(r, now);
-        as_dispatch_balance(d);
+        as_dispatch_balance(d, now);
     }
 }
 
-static struct as_request *suspect_of(const struct as_deployment *d, uint32_t model)
+static struct as_request *first_of(const struct as_list *all, uint32_t model)
 {
-    for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next) {
+    for (struct as_list *n = all->next; n != all; n = n->next) {
         struct as_request *q = as_request_of(n);
 
         if (q->model == model)
             return q;
     }
     return NULL;
+}
+
+static struct as_request *suspect_of(const struct as_deployment *d, uint32_t model)
+{
+    return first_of(&d->suspects, model);
 }
 
 static bool has_beyond(const struct as_replica *r, uint32_t model)
@@ -73,8 +78,9 @@ bool as_deployment_is_unused(const struct as_deployment *d, uint32_t model)
 {
     const struct as_lane *l = as_queue_lane(&d->queue, model);
 
-    if (!l || !l->dropped || as_queue_first_of_model(&d->queue, model) || suspect_of(d, model) ||
-        as_beyond_first(d, model) || as_pending_verdict_holds_model(d, model))
+    if (!l || !l->dropped || as_queue_first_of_model(&d->queue, model) ||
+        first_of(&d->preferring, model) || suspect_of(d, model) || as_beyond_first(d, model) ||
+        as_pending_verdict_holds_model(d, model))
         return false;
     for (uint32_t i = 0; i < d->n_replicas; i++) {
         const struct as_replica *r = d->replicas[i];
@@ -125,6 +131,10 @@ void as_deployment_drop_model(struct as_deployment *d, uint32_t model, as_ns now
         as_queue_remove(&d->queue, q);
         as_deployment_fail(d, q, AS_EUNAVAILABLE);
     }
+    while ((q = first_of(&d->preferring, model))) {
+        as_preference_dequeue(d, q);
+        as_deployment_fail(d, q, AS_EUNAVAILABLE);
+    }
     while ((q = as_beyond_first(d, model))) {
         as_beyond_dequeue(d, q);
         as_deployment_fail(d, q, AS_EUNAVAILABLE);
@@ -134,4 +144,5 @@ void as_deployment_drop_model(struct as_deployment *d, uint32_t model, as_ns now
         as_quarantine_remove(d, q, now);
         as_deployment_fail(d, q, AS_EUNAVAILABLE);
     }
+    as_dispatch_balance(d, now);
 }

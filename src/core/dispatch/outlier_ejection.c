@@ -35,6 +35,7 @@ static void remove_from_rotation(struct as_replica *r)
 {
     as_quarantine_release(r);
     as_dispatch_update_limits(r);
+    as_preference_release(r);
     r->deployment->ops.wake(r->deployment->ctx, r->breaker.until);
 }
 
@@ -156,7 +157,7 @@ void as_outlier_expire(struct as_deployment *d, as_ns now)
         as_dispatch_update_limits(r);
         as_dispatch_pull(r, now);
     }
-    as_dispatch_balance(d);
+    as_dispatch_balance(d, now);
 }
 
 as_ns as_outlier_next_due(const struct as_deployment *d)

@@ -170,7 +170,7 @@ void as_pending_verdict_retain(struct as_deployment *d, struct as_pending_verdic
         as_deployment_release(d, q);
         return;
     }
-    as_deadline_heap_remove(&d->deadlines, q);
+    as_due_heap_remove(&d->deadlines, &q->due);
     as_request_set_state(q, AS_REQ_RETAINED);
     as_deployment_uncount(d, q);
     q->verdict = pv;

@@ -5,6 +5,7 @@
 
 #include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
+#include "core/dispatch/multiplex.h"
 #include "core/dispatch/fingerprint.h"
 
 /* At most one third of the ready replicas is in quarantine, but at least one may be. */
@@ -58,6 +59,8 @@ void as_quarantine_enqueue(struct as_deployment *d, struct as_request *q, as_ns 
     as_list_push(&d->suspects, &q->node);
     d->n_suspects++;
     q->suspected = now;
+    if (as_multiplex_applies(d, q))
+        as_multiplex_on_end(d, q); /* another one may load its model */
     if (d->serving_since != AS_NEVER)
         d->ops.wake(d->ctx, refuse_at(d, q));
     for (uint32_t i = 0; i < d->n_replicas; i++) { /* replicas whose pause nobody has waited for */
@@ -77,7 +80,7 @@ static void end_turn(struct as_replica *r, enum as_quarantine_state to)
 
     if (r->quarantine.state != AS_QUARANTINE_SHARED) {
         d->n_quarantines--;
-        d->turns_owed = d->queue.n;
+        d->turns_owed = d->queue.n + d->n_preferring;
     }
     set_state(&r->quarantine, to);
     as_dispatch_update_limits(r);
@@ -120,7 +123,7 @@ void as_quarantine_remove(struct as_deployment *d, struct as_request *q, as_ns n
 
     if (r) {
         as_dispatch_pull(r, now);
-        as_dispatch_balance(d);
+        as_dispatch_balance(d, now);
     }
 }
 
@@ -132,7 +135,7 @@ static bool may_reserve(const struct as_replica *r)
     const struct as_deployment *d = r->deployment;
 
     /* rule 1: if r has room then no waiting request could go there */
-    return as_replica_has_room(r) || !AS_MIN(d->turns_owed, d->queue.n);
+    return as_replica_has_room(r) || !AS_MIN(d->turns_owed, d->queue.n + d->n_preferring);
 }
 
 /* The replica that will probably be idle first, of those that serve the model and may be reserved.
@@ -404,7 +407,7 @@ void as_quarantine_expire(struct as_deployment *d, as_ns now)
     refuse_late(d, now);
     if (d->n_suspects)
         as_quarantine_schedule(d, now);
-    as_dispatch_balance(d);
+    as_dispatch_balance(d, now);
 }
 
 as_ns as_quarantine_next_due(const struct as_deployment *d)

@@ -2,6 +2,7 @@
 #include "core/dispatch/deployment_internal.h"
 
 #include "core/dispatch/dispatch.h"
+#include "core/dispatch/multiplex.h"
 #include "core/dispatch/outlier_ejection.h"
 #include "core/dispatch/pending_verdict.h"
 
@@ -25,11 +26,30 @@ int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, void *lin
     r->index = d->n_replicas;
     r->free_at = AS_NOWHERE;
     as_list_init(&r->sent);
+    as_list_init(&r->by_load);
+    as_list_init(&r->held);
+    as_group_init(&r->own, r);
+    as_sticky_member_init(&r->sessions);
+    r->id = ++d->last_id;
     d->replicas[d->n_replicas++] = r;
+    if (d->router->on_replica_added)
+        d->router->on_replica_added(d, r);
     as_dispatch_update_caps(d);
     as_model_coverage_init(r);
     *ret_r = r;
     return 0;
+}
+
+void as_replica_set_place(struct as_replica *r, uint64_t id, struct as_place place)
+{
+    struct as_deployment *d = r->deployment;
+
+    if (d->router->on_replica_removed)
+        d->router->on_replica_removed(d, r);
+    r->id = id;
+    r->place = place;
+    if (d->router->on_replica_added)
+        d->router->on_replica_added(d, r);
 }
 
 void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, as_ns now)
@@ -53,7 +73,7 @@ void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, a
     as_quarantine_update_serving(d, now);
     as_outlier_readmit_all(d, now);
     as_dispatch_pull(r, now);
-    as_dispatch_balance(d);
+    as_dispatch_balance(d, now);
 }
 
 void as_replica_drain(struct as_replica *r, bool draining, as_ns now)
@@ -62,10 +82,12 @@ void as_replica_drain(struct as_replica *r, bool draining, as_ns now)
     if (draining)
         as_quarantine_release(r); /* the suspect goes to another replica */
     as_dispatch_update_limits(r);
+    if (draining)
+        as_preference_release(r);
     as_quarantine_update_serving(r->deployment, now);
     as_outlier_readmit_all(r->deployment, now);
     as_dispatch_pull(r, now);
-    as_dispatch_balance(r->deployment);
+    as_dispatch_balance(r->deployment, now);
 }
 
 static as_ns moving_average(as_ns old, as_ns service)
@@ -112,7 +134,7 @@ static void requeue_request(struct as_replica *r, struct as_request *q, as_ns no
 {
     r->paused = true;
     as_dispatch_update_limits(r);
-    as_dispatch_detach(q);
+    as_dispatch_detach(q, false);
     if (r->quarantine.suspect == q)
         as_quarantine_done(r, q, false, now);
     as_dispatch_requeue(r->deployment, q, now);
@@ -143,12 +165,12 @@ bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, 
         q->retries++;
         requeue_request(r, q, now);
     } else {
-        as_dispatch_detach(q);
+        as_dispatch_detach(q, true);
         as_outlier_on_answer(r, q, now);
         if (__builtin_expect(r->quarantine.suspect == q, 0))
             as_quarantine_done(r, q, waits && !retry, now); /* retry: it has not run */
         if (waits) {
-            as_deadline_heap_remove(&d->deadlines, q);
+            as_due_heap_remove(&d->deadlines, &q->due);
             as_request_set_state(q, AS_REQ_DONE);
             as_deployment_uncount(d, q);
             d->stat.completed++;
@@ -159,7 +181,7 @@ bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, 
         }
     }
     as_dispatch_pull(r, now);
-    as_dispatch_balance(d);
+    as_dispatch_balance(d, now);
     return waits && !again;
 }
 
@@ -171,13 +193,13 @@ void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now)
     if (q->state == AS_REQ_SENT) {
         requeue_request(r, q, now);
     } else {
-        as_dispatch_detach(q);
+        as_dispatch_detach(q, false);
         if (r->quarantine.suspect == q)
             as_quarantine_done(r, q, false, now);
         as_deployment_release(r->deployment, q);
     }
     as_dispatch_pull(r, now);
-    as_dispatch_balance(r->deployment);
+    as_dispatch_balance(r->deployment, now);
 }
 
 void as_replica_recall_done(struct as_replica *r, as_ns now)
@@ -195,7 +217,7 @@ void as_replica_recall_done(struct as_replica *r, as_ns now)
     r->recalling = false;
     as_dispatch_update_limits(r);
     as_dispatch_pull(r, now);
-    as_dispatch_balance(r->deployment);
+    as_dispatch_balance(r->deployment, now);
 }
 
 /* --- executing requests --- */
@@ -263,7 +285,7 @@ void as_replica_requeue(struct as_deployment *d, struct as_list back[AS_PRIORITI
         as_quarantine_schedule(d, now);
     if (d->has_released_replicas)
         as_quarantine_pull_freed(d, now);
-    as_dispatch_balance(d);
+    as_dispatch_balance(d, now);
 }
 
 static uint64_t in_flight(const struct as_deployment *d)
@@ -309,7 +331,7 @@ void as_replica_lose_request(struct as_replica *r, struct as_request *q, enum as
     } else {
         if (waits)
             as_deployment_answer(d, q, AS_EMAYHAVERUN);
-        as_dispatch_detach(q);
+        as_dispatch_detach(q, false);
         if (r->quarantine.suspect == q)
             as_quarantine_done(r, q, false, now);
         as_deployment_release(d, q);
@@ -317,7 +339,7 @@ void as_replica_lose_request(struct as_replica *r, struct as_request *q, enum as
     if (waits)
         as_outlier_on_result(r, true, now);
     as_dispatch_pull(r, now);
-    as_dispatch_balance(d);
+    as_dispatch_balance(d, now);
 }
 
 /* --- death --- */
@@ -328,11 +350,16 @@ static void unlink_replica(struct as_replica *r)
 
     r->draining = true;
     as_dispatch_update_limits(r);
+    as_preference_release(r);
+    as_multiplex_remove_replica(r);
+    if (d->router->on_replica_removed)
+        d->router->on_replica_removed(d, r);
     for (uint32_t i = r->index; i + 1 < d->n_replicas; i++) {
         d->replicas[i] = d->replicas[i + 1];
         d->replicas[i]->index = i;
     }
     d->n_replicas--;
+    as_dispatch_update_free_bits(d);
     d->n_ejected -= r->breaker.state != AS_BREAKER_CLOSED;
     d->n_absent -= r->n_absent;
     d->stat.deaths++;
@@ -368,7 +395,7 @@ static void lose_request(struct as_replica *r, struct as_request *q, enum as_pro
     if (waits && rule != AS_RETRY_NEVER && rule != AS_RETRY_UNCOUNTED &&
         (as_pending_verdict_has_evidence(pv, q) ||
          (rule == AS_RETRY_PENDING && d->conf.verdict_wait))) {
-        as_dispatch_detach(q);
+        as_dispatch_detach(q, false);
         as_pending_verdict_park(d, pv, q, now);
         return;
     }
@@ -377,7 +404,7 @@ static void lose_request(struct as_replica *r, struct as_request *q, enum as_pro
     retry = waits && as_replica_may_retry(d, q, rule);
     if (waits && !retry)
         as_deployment_answer(d, q, AS_EMAYHAVERUN);
-    as_dispatch_detach(q);
+    as_dispatch_detach(q, false);
     if (retry)
         as_replica_collect_retry(back, q);
     else
@@ -421,53 +448,6 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     as_fallback_sweep(d, now);
     as_outlier_readmit_all(
         d, now); /* last, so that readmitted replicas take the oldest requests of the whole queue */
-    as_dispatch_balance(d);
+    as_dispatch_balance(d, now);
     return number;
-}
-
-/* --- inspection --- */
-
-void *as_replica_link(const struct as_replica *r)
-{
-    return r->link;
-}
-
-uint32_t as_replica_ongoing(const struct as_replica *r)
-{
-    return r->unanswered - as_replica_waiting(r) - r->beyond;
-}
-
-uint32_t as_replica_beyond(const struct as_replica *r)
-{
-    return r->beyond;
-}
-
-enum as_breaker_state as_replica_breaker(const struct as_replica *r)
-{
-    return r->breaker.state;
-}
-
-enum as_quarantine_state as_replica_quarantine(const struct as_replica *r)
-{
-    return r->quarantine.state;
-}
-
-uint32_t as_replica_slots(const struct as_replica *r)
-{
-    return r->slots;
-}
-
-uint32_t as_replica_unanswered(const struct as_replica *r)
-{
-    return r->unanswered;
-}
-
-as_ns as_replica_service(const struct as_replica *r)
-{
-    return r->service;
-}
-
-as_ns as_replica_model_service(const struct as_replica *r, uint32_t model)
-{
-    return r->of_model ? r->of_model[model].service : 0;
 }

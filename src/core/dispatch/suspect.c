@@ -129,6 +129,18 @@ static void recheck_queue(struct as_deployment *d, as_ns now)
     struct as_list all, *n;
     struct as_request *q;
 
+    AS_LIST_EACH(it, &d->preferring)
+    {
+        int err = as_suspect_check(d, q = as_request_of(it), now);
+
+        if (!err && !q->blame)
+            continue;
+        as_preference_dequeue(d, q);
+        if (err)
+            as_deployment_fail(d, q, err);
+        else
+            as_quarantine_enqueue(d, q, now);
+    }
     as_list_init(&all);
     as_queue_pop_all(&d->queue, &all);
     while ((q = as_beyond_first(d, UINT32_MAX))) {

@@ -26,6 +26,7 @@
 
 #include "base/defs.h"
 #include "base/list.h"
+#include "core/queue/due_heap.h"
 
 struct as_batch;
 struct as_blame_entry;
@@ -33,6 +34,7 @@ struct as_deployment;
 struct as_pending_verdict;
 struct as_lane;
 struct as_replica;
+struct as_preference;
 
 enum as_request_state {
     AS_REQ_NEW,
@@ -46,6 +48,11 @@ enum as_request_state {
 
 #define AS_PRIORITIES 3u /* 0 most urgent; the default is 1 */
 
+/* Where a replica or the origin of a request is: numbers; 0: unknown. */
+struct as_place {
+    uint32_t node, zone;
+};
+
 struct as_request {
     /* set by the caller before as_deployment_submit */
     uint32_t model;   /* index of the model within its deployment */
@@ -58,8 +65,15 @@ struct as_request {
      * retried */
     bool is_mirror;
     uint32_t items; /* rows of its inputs: 1 … max_size for a model with batching, else 1 */
-    as_ns deadline; /* AS_NEVER: none */
-    uint64_t kind;  /* with batching: requests that may share a call have the same kind (a hash) */
+    union {
+        struct as_due due; /* in the heap of its deployment's deadlines */
+        struct {
+            as_ns deadline; /* AS_NEVER: none */
+            /* set by core: index in that heap; SIZE_MAX: not in it */
+            size_t heap_index;
+        };
+    };
+    uint64_t kind; /* with batching: requests that may share a call have the same kind (a hash) */
     /* A request that another one makes while it executes: when the first of that chain, the root,
      * was submitted; 0: it is a root itself, and core sets this. Requests wait in the order of
      * their roots, since those that execute wait for the requests that they have made. */
@@ -72,6 +86,11 @@ struct as_request {
      * the request has ended or was cancelled. NULL: they are not counted
      * (as_deployment_set_per_caller) */
     uint32_t *waiting;
+    /* What a router may go by (core/dispatch/router.h); 0: none. Hashes, since equal hashes of
+     * different names only make a choice worse: the multiplexed model that it is for, and the
+     * session that it is part of. */
+    uint64_t model_key, session_key;
+    struct as_place place; /* where it comes from */
     /* set by the caller before as_replica_done: the answer is an error that counts against the
      * replica (core/protect/breaker.h), not against the request */
     bool failed;
@@ -90,15 +109,14 @@ struct as_request {
     bool unverified;
     /* its worker kept it when it was recalled: it runs, so it is not recalled again */
     bool started;
-    bool pinned;       /* for one replica only: as_deployment_submit_to */
-    bool beyond;       /* SENT, ABANDONED: it executes beyond the slots of its replica */
-    as_ns arrived;     /* when it was submitted */
-    as_ns sent;        /* when it was last sent */
-    as_ns suspected;   /* QUEUED, a suspect: when it began to wait for a replica of its own */
-    as_ns hold_until;  /* with batching: it waits for others until then at most; 0: it may go now */
-    uint64_t order;    /* arrival number within the deployment; a retry keeps it, and its root */
-    uint64_t stream;   /* stream id on the link, set by ops->send */
-    size_t heap_index; /* index in the deadline heap; SIZE_MAX: not in it */
+    bool pinned;      /* for one replica only: as_deployment_submit_to */
+    bool beyond;      /* SENT, ABANDONED: it executes beyond the slots of its replica */
+    as_ns arrived;    /* when it was submitted */
+    as_ns sent;       /* when it was last sent */
+    as_ns suspected;  /* QUEUED, a suspect: when it began to wait for a replica of its own */
+    as_ns hold_until; /* with batching: it waits for others until then at most; 0: it may go now */
+    uint64_t order;   /* arrival number within the deployment; a retry keeps it, and its root */
+    uint64_t stream;  /* stream id on the link, set by ops->send */
     struct as_replica *replica;
     struct as_lane *lane;   /* QUEUED, with batching: the lane in which it waits */
     struct as_batch *batch; /* SENT: the batch that it is part of; NULL: a call of its own */
@@ -106,7 +124,10 @@ struct as_request {
     struct as_blame_entry *blame;
     /* PARKED, RETAINED: the verdict that it waits for; RETAINED and NULL: not needed any more */
     struct as_pending_verdict *verdict;
-    /* in the queue, the suspects, a pending verdict, or the replica's `sent` */
+    /* QUEUED: it waits for certain replicas (core/dispatch/preference.h); NULL: for any */
+    struct as_preference *preference;
+    /* in the queue, those that wait for certain replicas, the suspects, a pending verdict, or the
+     * replica's `sent` */
     struct as_list node;
 };
 

@@ -49,11 +49,15 @@ struct as_stat {
     /* mirrored copies that were refused, because no slot was free or for any other cause */
     uint64_t mirror_dropped;
     uint64_t mirror_failed; /* accepted copies that were answered with an error */
-    struct as_hist queue;   /* from arrival to the last dispatch */
-    struct as_hist total;   /* from arrival to completion */
-    struct as_hist service; /* the handler's time as the worker measured it */
-    struct as_hist link;    /* from the last dispatch to completion, less the handler's time */
-    uint64_t batches;       /* calls of models with batching, those with one request included */
+    uint64_t model_hits;    /* requests for a multiplexed model sent to a replica that holds it */
+    uint64_t model_misses;  /* … and to one that had to load it */
+    uint64_t router_late; /* the user's router did not answer in time, so the policy decided … */
+    uint64_t router_fallbacks; /* … or it answered that it has no choice */
+    struct as_hist queue;      /* from arrival to the last dispatch */
+    struct as_hist total;      /* from arrival to completion */
+    struct as_hist service;    /* the handler's time as the worker measured it */
+    struct as_hist link;       /* from the last dispatch to completion, less the handler's time */
+    uint64_t batches;          /* calls of models with batching, those with one request included */
     /* items of these calls; one item is added as AS_US, so bucket i counts calls of at most 2^i
      * items */
     struct as_hist batch;

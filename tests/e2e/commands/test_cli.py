@@ -176,7 +176,7 @@ def test_unknown_option(start):
 @pytest.mark.parametrize("args, texts", [
     (["--port", "65536"], ["--port", "65536", "65535"]), (["--workers", "0"], ["--workers=0", "minimum 1"]),
     (["--workers", "many"], ["--workers", "many"]), (["--max-message-bytes", "3G"], ["--max-message-bytes", "3G"]),
-    (["--router", "random"], ["random", "least_ongoing", "pow2"]), (["--ping-timeout", "5x"], ["--ping-timeout", "5x"]),
+    (["--router", "random"], ["random", "least_ongoing", "pow_2"]), (["--ping-timeout", "5x"], ["--ping-timeout", "5x"]),
     (["--threads", "-1"], ["--threads", "-1"]), (["--port"], ["--port", "value"]), (["--debug-errors=x"], ["x"])])
 def test_bad_value(start, args, texts):
     out = start(MODEL, *args, code=2)

@@ -313,7 +313,7 @@ def test_gone_client_is_a_cancelled_one(loop, stage):
 
 # --- two workers ---
 
-@pytest.mark.parametrize("router", ["least_ongoing", "pow2"])
+@pytest.mark.parametrize("router", ["least_ongoing", "pow_2"])
 def test_two_workers_share(serve, stage, connect, router):
     server = serve("staged.py", "--workers", "2", "--router", router, env={"ANYSERVE_TEST_STAGE": stage.path})
     client = connect(server)

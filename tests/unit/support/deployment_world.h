@@ -6,6 +6,7 @@
  *   a>X    a is sent to X              X<ab   a and b are recalled from X
  *   a!C    CANCEL, the client left     a!D    CANCEL, the deadline passed
  *   a=ERR  a is answered with ERR      ~a     a is released
+ *   a?     the user's router is asked for a replica for a; -a: no answer is needed any more
  */
 #ifndef DEPLOY_WORLD_H
 #define DEPLOY_WORLD_H
@@ -29,9 +30,10 @@ struct world {
     as_ns now;
     uint64_t size[26]; /* of a request's body */
     uint64_t sample[26];
-    uint64_t printed; /* bytes read for the current fingerprint */
-    uint32_t prints;  /* complete fingerprints */
-    bool works;       /* as_deployment_work is to be called */
+    uint64_t printed;               /* bytes read for the current fingerprint */
+    uint32_t prints;                /* complete fingerprints */
+    bool works;                     /* as_deployment_work is to be called */
+    struct as_router_choice choice; /* what the user's router answers at once; n = 0: later */
     size_t n;
     char log[1024];
 };
@@ -163,14 +165,29 @@ static inline void work(struct world *w)
     as_deployment_work(w->d, w->now);
 }
 
-static inline struct world *world_new_with(int64_t max_queued, enum as_router router)
+static inline bool world_ask(void *ctx, struct as_request *q, struct as_router_choice *ret)
+{
+    struct world *w = ctx;
+
+    note(w, "%c?", letter(w, q));
+    *ret = w->choice;
+    return ret->n != 0;
+}
+
+static inline void world_unask(void *ctx, struct as_request *q)
+{
+    note(ctx, "-%c", letter(ctx, q));
+}
+
+static inline struct world *world_new_conf(int64_t max_queued, const struct as_router_conf *router)
 {
     static const struct as_deployment_ops ops = {
-        world_batch, world_send,  world_recall, world_cancel, world_answer,   world_release,
-        world_wake,  world_alike, world_sample, world_print,  world_next_turn};
+        world_batch,     world_send, world_recall, world_cancel, world_answer,
+        world_release,   world_wake, world_alike,  world_sample, world_print,
+        world_next_turn, world_ask,  world_unask};
     struct as_deployment_conf conf = {
         .max_queued = max_queued,
-        .router = router,
+        .router = *router,
         .prefetch_work = PREFETCH_WORK,
         .seed = 1,
         .retry = {.attempts = 3, .percent = 10, .least = 3},
@@ -191,9 +208,17 @@ static inline struct world *world_new_with(int64_t max_queued, enum as_router ro
     return w;
 }
 
+static inline struct world *world_new_with(int64_t max_queued, enum as_router router)
+{
+    struct as_router_conf conf = AS_ROUTER_CONF_DEFAULT;
+
+    conf.policy = router;
+    return world_new_conf(max_queued, &conf);
+}
+
 static inline struct world *world_new(void)
 {
-    return world_new_with(-1, AS_ROUTER_LEAST_ONGOING);
+    return world_new_with(-1, AS_ROUTER_LATE_BINDING);
 }
 
 static inline void world_free(struct world *w)

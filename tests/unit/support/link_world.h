@@ -151,6 +151,7 @@ AS_UNUSED static struct as_fleet_conf usual(void)
 {
     return (struct as_fleet_conf){.deployment.max_queued = 100,
                                   .max_prefetch = 8,
+                                  .deployment.router = AS_ROUTER_CONF_DEFAULT,
                                   .deployment.prefetch_work = AS_MS,
                                   .ping_interval = 3600 * AS_SEC,
                                   .ping_timeout = 3600 * AS_SEC,

@@ -86,6 +86,7 @@ AS_UNUSED static void on_registry(struct as_fleet_client *c AS_UNUSED)
 static struct as_fleet_conf usual(void)
 {
     return (struct as_fleet_conf){.deployment.max_queued = 100,
+                                  .deployment.router = AS_ROUTER_CONF_DEFAULT,
                                   .ping_interval = 40 * AS_MS,
                                   .ping_timeout = 60 * AS_SEC,
                                   .handshake_timeout = 60 * AS_SEC,

@@ -61,7 +61,7 @@ static void defaults_are_as_documented(void **state AS_UNUSED)
     assert_int_equal(as_option_u64(&o, AS_OPT_MAX_PING_STRIKES), 2);
     /* a client may cancel all of its streams at once */
     assert_true(as_option_u64(&o, AS_OPT_RESET_BURST) >= as_option_u64(&o, AS_OPT_MAX_STREAMS));
-    assert_string_equal(as_option_str(&o, AS_OPT_ROUTER), "least_ongoing");
+    assert_string_equal(as_option_str(&o, AS_OPT_ROUTER), "late_binding");
     assert_false(as_option_bool(&o, AS_OPT_DEBUG_ERRORS));
     assert_false(o.v[AS_OPT_PORT].given);
 }
@@ -70,12 +70,12 @@ static void a_value_follows_or_is_behind_an_equals_sign(void **state AS_UNUSED)
 {
     struct as_option_set o;
 
-    check_ok(&o, ARGS("app.py", "--port", "1", "--host=::", "--router=pow2", "more"));
+    check_ok(&o, ARGS("app.py", "--port", "1", "--host=::", "--router=pow_2", "more"));
     assert_int_equal(as_option_u64(&o, AS_OPT_PORT), 1);
     assert_true(o.v[AS_OPT_PORT].given);
     assert_string_equal(as_option_str(&o, AS_OPT_HOST), "::");
-    assert_string_equal(as_option_str(&o, AS_OPT_ROUTER), "pow2");
-    assert_int_equal(as_option_u64(&o, AS_OPT_ROUTER), 1);
+    assert_string_equal(as_option_str(&o, AS_OPT_ROUTER), "pow_2");
+    assert_int_equal(as_option_u64(&o, AS_OPT_ROUTER), 2);
     assert_int_equal(o.n_args, 2);
     assert_string_equal(o.args[0], "app.py");
     assert_string_equal(o.args[1], "more");
@@ -228,7 +228,8 @@ static void strings_are_accepted_at_their_bounds(void **state AS_UNUSED)
     as_buf_fini(&err);
     check_refused(ARGS("--host="), "--host=: '' must have 1 to 255 bytes");
     check_refused(ARGS("--router=random"),
-                  "--router=random: 'random' is not one of least_ongoing, pow2");
+                  "--router=random: 'random' is not one of late_binding, least_ongoing, pow_2, "
+                  "round_robin, consistent_hash, session");
 }
 
 static void off_is_zero_where_the_table_says_so(void **state AS_UNUSED)
@@ -357,7 +358,7 @@ static void a_child_gets_its_limits(void **state AS_UNUSED)
     int n = 0;
 
     check_ok(&o, ARGS("--port=0", "--workers=3", "--prefetch-work=1500us", "--stream-window=1M",
-                      "--debug-errors", "--status-port=off", "--router=pow2"));
+                      "--debug-errors", "--status-port=off", "--router=pow_2"));
     as_option_set_i64(&o, AS_OPT_PORT, 12345);
     as_option_set_str(&o, AS_OPT_RUNTIME_DIR, "/run/x y");
     argv = as_option_argv(&o, AS_SCOPE_DISPATCHER);
@@ -369,7 +370,7 @@ static void a_child_gets_its_limits(void **state AS_UNUSED)
     assert_int_equal(as_option_u64(&child, AS_OPT_PORT), 12345);
     assert_int_equal(as_option_ns(&child, AS_OPT_PREFETCH_WORK), 1500 * AS_US);
     assert_int_equal(as_option_u64(&child, AS_OPT_STATUS_PORT), 0);
-    assert_string_equal(as_option_str(&child, AS_OPT_ROUTER), "pow2");
+    assert_string_equal(as_option_str(&child, AS_OPT_ROUTER), "pow_2");
     assert_string_equal(as_option_str(&child, AS_OPT_RUNTIME_DIR), "/run/x y");
     assert_true(as_option_bool(&child, AS_OPT_DEBUG_ERRORS));
     as_option_argv_free(argv);

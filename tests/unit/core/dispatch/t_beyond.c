@@ -15,7 +15,7 @@ static void make_cyclic(struct world *w, const char *list, bool idempotent)
 
 static void test_it_is_sent_though_every_slot_executes(void **state AS_UNUSED)
 {
-    struct world *w = world_new_with(1, AS_ROUTER_LEAST_ONGOING);
+    struct world *w = world_new_with(1, AS_ROUTER_LATE_BINDING);
 
     make_requests(w, "abc", true, 0);
     make_cyclic(w, "xyz", true);
@@ -106,7 +106,7 @@ static void test_a_draining_replica_takes_it_if_there_is_no_other(void **state A
 
 static void test_it_waits_for_a_replica_in_rotation(void **state AS_UNUSED)
 {
-    struct world *w = world_new_with(3, AS_ROUTER_LEAST_ONGOING);
+    struct world *w = world_new_with(3, AS_ROUTER_LATE_BINDING);
 
     make_requests(w, "ab", true, 0);
     make_cyclic(w, "wxyz", true);
@@ -373,7 +373,7 @@ static void test_a_batch_stays_a_batch(void **state AS_UNUSED)
 
 static void test_one_for_a_replica_goes_there_at_once(void **state AS_UNUSED)
 {
-    struct world *w = world_new_with(1, AS_ROUTER_LEAST_ONGOING);
+    struct world *w = world_new_with(1, AS_ROUTER_LATE_BINDING);
 
     make_requests(w, "abcxyz", true, 0);
     join(w, 'A', 1, 0);

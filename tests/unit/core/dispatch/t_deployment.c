@@ -51,7 +51,7 @@ static void test_urgent_ones_pass_the_others(void **state AS_UNUSED)
 
 static void test_the_queue_is_bounded(void **state AS_UNUSED)
 {
-    struct world *w = world_new_with(2, AS_ROUTER_LEAST_ONGOING);
+    struct world *w = world_new_with(2, AS_ROUTER_LATE_BINDING);
 
     join(w, 'X', 1, 0);
     submit_all(w, "abc");
@@ -67,7 +67,7 @@ static void test_the_queue_is_bounded(void **state AS_UNUSED)
 
 static void test_a_lower_limit_keeps_waiting_requests(void **state AS_UNUSED)
 {
-    struct world *w = world_new_with(-1, AS_ROUTER_LEAST_ONGOING);
+    struct world *w = world_new_with(-1, AS_ROUTER_LATE_BINDING);
 
     join(w, 'X', 1, 0);
     submit_all(w, "abcd");
@@ -110,7 +110,7 @@ static void test_fewer_slots_than_execute(void **state AS_UNUSED)
 
 static void test_a_request_that_finds_a_free_slot_is_never_refused(void **state AS_UNUSED)
 {
-    struct world *w = world_new_with(0, AS_ROUTER_LEAST_ONGOING);
+    struct world *w = world_new_with(0, AS_ROUTER_LATE_BINDING);
 
     assert_int_equal(submit(w, 'a'), AS_EFULL);
     join(w, 'X', 1, 0);
@@ -122,7 +122,7 @@ static void test_a_request_that_finds_a_free_slot_is_never_refused(void **state 
 
 static void test_prefetched_requests_count_as_queued(void **state AS_UNUSED)
 {
-    struct world *w = world_new_with(2, AS_ROUTER_LEAST_ONGOING);
+    struct world *w = world_new_with(2, AS_ROUTER_LATE_BINDING);
 
     join(w, 'X', 1, 8);
     submit_all(w, "a");
@@ -430,7 +430,7 @@ static void test_bad_options_are_refused(void **state AS_UNUSED)
     struct as_deployment *d = NULL;
 
     assert_int_equal(as_deployment_new(&d, AS_STR("x"), &conf, &ops, NULL), AS_EINVALID);
-    conf = (struct as_deployment_conf){.router = (enum as_router)7};
+    conf = (struct as_deployment_conf){.router = {.policy = (enum as_router)7}};
     assert_int_equal(as_deployment_new(&d, AS_STR("x"), &conf, &ops, NULL), AS_EINVALID);
     assert_null(d);
 }
@@ -439,7 +439,7 @@ static void test_bad_options_are_refused(void **state AS_UNUSED)
 
 static void test_a_limit_for_each_caller_counts_exactly(void **state AS_UNUSED)
 {
-    struct world *w = world_new_with(2, AS_ROUTER_LEAST_ONGOING);
+    struct world *w = world_new_with(2, AS_ROUTER_LATE_BINDING);
     uint32_t one = 0, two = 0;
 
     make_requests(w, "abcdefghx", true, 0);
@@ -476,7 +476,7 @@ static void test_a_limit_for_each_caller_counts_exactly(void **state AS_UNUSED)
 
 static void test_without_a_limit_for_each_caller_all_count(void **state AS_UNUSED)
 {
-    struct world *w = world_new_with(2, AS_ROUTER_LEAST_ONGOING);
+    struct world *w = world_new_with(2, AS_ROUTER_LATE_BINDING);
     uint32_t one = 0;
 
     make_requests(w, "abcdx", true, 0);

@@ -32,7 +32,7 @@ static void test_it_does_not_wait_for_a_first_replica(void **state AS_UNUSED)
 
 static void test_it_waits_where_replicas_are_busy(void **state AS_UNUSED)
 {
-    struct world *w = world_new_with(1, AS_ROUTER_LEAST_ONGOING);
+    struct world *w = world_new_with(1, AS_ROUTER_LATE_BINDING);
 
     join(w, 'X', 1, 0);
     set_fallback(w, "abc");

@@ -89,10 +89,11 @@ static void test_prefetch_goes_where_least_waits(void **state AS_UNUSED)
     struct world *w = measured(1, 4);
 
     join(w, 'Y', 1, 4);
-    submit_all(w, "a");
+    submit_all(w, "ab");
     done(w, 'a');
-    submit_all(w, "bcdef");
-    expect(w, "a>Y b>X c>Y d>X e>Y f>X");
+    done(w, 'b');
+    submit_all(w, "cdefg");
+    expect(w, "a>X b>Y c>X d>Y e>X f>Y g>X");
     world_free(w);
 }
 
@@ -208,7 +209,7 @@ static void test_the_least_loaded_then_the_least_recently_used(void **state AS_U
 
 static void test_pow2_never_takes_the_busier_of_two(void **state AS_UNUSED)
 {
-    struct world *w = world_new_with(-1, AS_ROUTER_POW2);
+    struct world *w = world_new_with(-1, AS_ROUTER_POW_2);
     uint32_t to[26] = {0};
 
     join(w, 'A', 100, 0);
@@ -230,8 +231,8 @@ static void test_pow2_never_takes_the_busier_of_two(void **state AS_UNUSED)
 
 static void test_routers_by_name(void **state AS_UNUSED)
 {
-    assert_int_equal(as_router_of("least_ongoing"), AS_ROUTER_LEAST_ONGOING);
-    assert_int_equal(as_router_of("pow2"), AS_ROUTER_POW2);
+    assert_int_equal(as_router_of("late_binding"), AS_ROUTER_LATE_BINDING);
+    assert_int_equal(as_router_of("pow_2"), AS_ROUTER_POW_2);
     assert_int_equal(as_router_of("random"), -1);
     assert_int_equal(as_router_of(""), -1);
 }
@@ -483,7 +484,7 @@ static void test_retries_take_free_slots_at_once(void **state AS_UNUSED)
 
 static void test_retries_are_queued_above_the_limit(void **state AS_UNUSED)
 {
-    struct world *w = world_new_with(1, AS_ROUTER_LEAST_ONGOING);
+    struct world *w = world_new_with(1, AS_ROUTER_LATE_BINDING);
 
     join(w, 'X', 3, 0);
     submit_all(w, "abcd");

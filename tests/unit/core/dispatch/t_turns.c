@@ -97,7 +97,7 @@ static void test_a_draining_replica_is_not_reserved(void **state AS_UNUSED)
 
 static void test_suspects_count_in_the_queue(void **state AS_UNUSED)
 {
-    struct world *w = world_new_with(2, AS_ROUTER_LEAST_ONGOING);
+    struct world *w = world_new_with(2, AS_ROUTER_LATE_BINDING);
 
     make_requests(w, "abcd", true, 5);
     join(w, 'A', 1, 0);

@@ -297,7 +297,7 @@ static void test_a_batch_is_recalled_when_its_slot_went(void **state AS_UNUSED)
 static void test_a_full_queue_takes_a_request_that_makes_a_batch_due(void **state AS_UNUSED)
 {
     struct as_batch_conf c = {.max_size = 2, .max_wait = AS_MS};
-    struct world *w = world_new_with(1, AS_ROUTER_LEAST_ONGOING);
+    struct world *w = world_new_with(1, AS_ROUTER_LATE_BINDING);
 
     assert_int_equal(as_deployment_set_batching(w->d, 0, &c), 0);
     join(w, 'X', 1, 0);

@@ -1,6 +1,6 @@
-/* Specification of core/queue/queue and core/queue/deadline_heap, against naive arrays. */
+/* Specification of core/queue/queue and core/queue/due_heap, against naive arrays. */
 #include "base/rand.h"
-#include "core/queue/deadline_heap.h"
+#include "core/queue/due_heap.h"
 #include "core/queue/queue.h"
 
 #include <setjmp.h>
@@ -324,47 +324,48 @@ static void test_it_equals_a_naive_array_over_random_operations(void **state AS_
 
 static void test_the_heap_gives_the_earliest_of_what_is_in(void **state AS_UNUSED)
 {
-    struct as_deadline_heap heap;
+    struct as_due_heap heap;
     struct as_rand rand = {3};
     struct as_request *q = as_xalloc(POOL * sizeof(*q));
 
-    as_deadline_heap_init(&heap);
+    as_due_heap_init(&heap);
     for (uint32_t i = 0; i < POOL; i++)
         as_request_init(&q[i]);
     for (uint32_t step = 0; step < 100000; step++) {
         struct as_request *x = &q[as_rand_below(&rand, POOL)];
+        const struct as_due *first;
         as_ns earliest = AS_NEVER;
 
         if (x->heap_index == SIZE_MAX) {
             x->deadline = as_rand_below(&rand, 1000);
-            as_deadline_heap_push(&heap, x);
+            as_due_heap_push(&heap, &x->due);
         } else {
-            as_deadline_heap_remove(&heap, x);
+            as_due_heap_remove(&heap, &x->due);
         }
         for (uint32_t i = 0; i < POOL; i++)
             earliest = q[i].heap_index != SIZE_MAX ? AS_MIN(earliest, q[i].deadline) : earliest;
-        x = as_deadline_heap_first(&heap);
-        assert_true((x ? x->deadline : AS_NEVER) == earliest);
+        first = as_due_heap_first(&heap);
+        assert_true((first ? first->at : AS_NEVER) == earliest);
         if (step % 100 == 0)
-            assert_true(as_deadline_heap_ok(&heap));
+            assert_true(as_due_heap_ok(&heap));
     }
-    as_deadline_heap_fini(&heap);
+    as_due_heap_fini(&heap);
     free(q);
 }
 
 static void test_leaving_the_heap_twice_is_harmless(void **state AS_UNUSED)
 {
-    struct as_deadline_heap heap;
+    struct as_due_heap heap;
     struct as_request q;
 
-    as_deadline_heap_init(&heap);
+    as_due_heap_init(&heap);
     as_request_init(&q);
     q.deadline = 1;
-    as_deadline_heap_push(&heap, &q);
-    as_deadline_heap_remove(&heap, &q);
-    as_deadline_heap_remove(&heap, &q);
-    assert_null(as_deadline_heap_first(&heap));
-    as_deadline_heap_fini(&heap);
+    as_due_heap_push(&heap, &q.due);
+    as_due_heap_remove(&heap, &q.due);
+    as_due_heap_remove(&heap, &q.due);
+    assert_null(as_due_heap_first(&heap));
+    as_due_heap_fini(&heap);
 }
 
 int main(void)

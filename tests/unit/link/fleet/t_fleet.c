@@ -172,6 +172,7 @@ static void set_up_as(struct world *w, bool refuse, bool streams, bool inputs)
         .on_ready = on_ready, .on_gone = on_gone, .on_kill = on_gone};
     struct as_fleet_conf conf = {.deployment.max_queued = -1,
                                  .max_prefetch = 32,
+                                 .deployment.router = AS_ROUTER_CONF_DEFAULT,
                                  .deployment.prefetch_work = 100 * AS_US,
                                  .ping_interval = 20 * AS_MS,
                                  .ping_timeout = 60 * AS_SEC,
