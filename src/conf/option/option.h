@@ -188,7 +188,7 @@ enum as_option_type {
       RD, "Workers", "time in which a registered worker must accept a connection")                 \
     X(ROUTER, "router", ENUM, 0, 0, "late_binding",                                                \
       "late_binding|least_ongoing|pow_2|round_robin|consistent_hash|session", RDB, "Queues",       \
-      "how a replica is chosen, unless request_router_config says it")               \
+      "how a replica is chosen for a request")               \
     X(MAX_QUEUED_REQUESTS, "max-queued-requests", INT, -1, 10000000, "1024", "", RDB, "Queues",    \
       "most queued requests, unless a deployment sets it; -1: bytes only")                         \
     X(REQUEST_TIMEOUT, "request-timeout", DURATION, 0, 86400 * AS_SEC, "off", "off", RDB,          \
