@@ -342,45 +342,46 @@ void as_preference_hurry(struct as_deployment *d, struct as_preference *t)
     as_due_heap_push(&d->routes, &t->due);
 }
 
-/* Removes the links to a group that has no members any more. */
-static bool drop_links(struct as_preference *t, const struct as_group *g)
+/* Removes the link to r alone, if there is one. True: nothing is left that it waits for. */
+static bool drop_link(struct as_preference *t, const struct as_replica *r)
 {
-    bool some = false;
+    bool dropped = false, waits = false;
 
     for (uint32_t i = 0; i < t->n; i++) {
         struct as_preference_link *l = &t->links[i];
 
-        if (l->group == g && l->waits) {
+        if (l->group == &r->own) {
+            dropped = true;
+            if (l->waits) {
+                as_list_remove(&l->node);
+                l->group->n--;
+            }
             l->waits = false;
-            as_list_remove(&l->node);
-            l->group->n--;
-        }
-        if (l->group == g)
             l->group = NULL;
-        some = some || l->group;
+        }
+        waits = waits || l->waits;
     }
-    return some;
+    return dropped && !waits;
 }
 
 void as_preference_release(struct as_replica *r)
 {
     struct as_deployment *d = r->deployment;
 
-    if (!d->n_preferring)
-        return;
     AS_LIST_EACH(n, &d->preferring)
     {
         struct as_preference *t = as_request_of(n)->preference;
-        bool linked = false;
+        bool others = false;
 
-        for (uint32_t i = 0; i < t->n; i++)
-            linked = linked || t->links[i].group == &r->own;
-        if (!linked || drop_links(t, &r->own))
+        if (!drop_link(t, r))
             continue;
-        /* nothing is left that it could wait for */
-        if (t->any_from != AS_NEVER)
+        for (uint32_t i = 0; i < t->n; i++) { /* the next ones will do at once */
+            t->links[i].from = 0;
+            others = others || t->links[i].group;
+        }
+        if (!others && t->any_from != AS_NEVER)
             t->any_from = 0;
-        else if (!t->asking)
+        else if (!others && !t->asking)
             t->ask_at = 0;
         as_preference_hurry(d, t);
     }

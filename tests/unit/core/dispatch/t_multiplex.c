@@ -1,0 +1,400 @@
+/* Specification of core/dispatch/multiplex, and of routers of the user's own. */
+#include "support/deployment_world.h"
+
+static void model(struct world *w, char c, uint64_t key)
+{
+    renew_request(w, c);
+    req(w, c)->model_key = key;
+}
+
+static void holds(struct world *w, char r, uint32_t n, const uint64_t *models)
+{
+    as_replica_set_held(rep(w, r), models, n, w->now);
+}
+#define HOLDS(w, r, ...)                                                                           \
+    holds(w, r, AS_COUNT(((const uint64_t[]){__VA_ARGS__})), (const uint64_t[]){__VA_ARGS__})
+
+static struct world *begin(uint32_t replicas, uint32_t slots)
+{
+    struct world *w = world_new();
+
+    for (uint32_t i = 0; i < replicas; i++) {
+        join(w, (char)('A' + i), slots, 0);
+        holds(w, (char)('A' + i), 0, NULL);
+    }
+    return w;
+}
+
+static void test_the_holder_comes_first(void **state AS_UNUSED)
+{
+    struct world *w = begin(3, 2);
+
+    HOLDS(w, 'B', 7);
+    model(w, 'a', 7);
+    model(w, 'b', 7);
+    submit_all(w, "ab");
+    expect(w, "a>B b>B");
+    assert_int_equal(as_deployment_stat(w->d)->model_hits, 2);
+    assert_int_equal(as_deployment_stat(w->d)->model_misses, 0);
+    world_free(w);
+}
+
+static void test_nobody_holds_it_so_the_one_with_the_fewest_models(void **state AS_UNUSED)
+{
+    struct world *w = begin(3, 2);
+
+    HOLDS(w, 'A', 1, 2);
+    HOLDS(w, 'B', 3);
+    HOLDS(w, 'C', 4, 5, 6);
+    model(w, 'a', 7);
+    submit_all(w, "a");
+    expect(w, "a>B");
+    assert_int_equal(as_deployment_stat(w->d)->model_misses, 1);
+    world_free(w);
+}
+
+/* Twenty requests for a model that nobody holds: one loads it, the others wait for that replica. */
+static void test_a_model_is_loaded_once(void **state AS_UNUSED)
+{
+    struct world *w = begin(3, 3);
+
+    HOLDS(w, 'B', 1);
+    HOLDS(w, 'C', 2);
+    for (char c = 'a'; c <= 't'; c++) {
+        model(w, c, 7);
+        assert_int_equal(submit(w, c), 0);
+    }
+    expect(w, "a>A b>A c>A");
+    assert_int_equal(as_deployment_queued(w->d), 17);
+    HOLDS(w, 'A', 7);
+    w->now += 5 * AS_SEC; /* far beyond every wait, but it is still being loaded */
+    as_deployment_expire(w->d, w->now);
+    expect(w, "");
+    done(w, 'a'); /* loaded: now those whose time is over may go, one of them as the next loader */
+    assert_true(as_deployment_ok(w->d));
+    assert_int_equal(as_deployment_stat(w->d)->model_misses, 2);
+    world_free(w);
+}
+
+static void test_a_busy_holder_is_waited_for(void **state AS_UNUSED)
+{
+    struct as_router_conf c = AS_ROUTER_CONF_DEFAULT;
+    struct world *w = begin(2, 1);
+
+    HOLDS(w, 'A', 7);
+    model(w, 'a', 7);
+    model(w, 'b', 7);
+    submit_all(w, "ab");
+    expect(w, "a>A");
+    w->now += c.max_wait - 1;
+    as_deployment_expire(w->d, w->now);
+    expect(w, "");
+    w->now += c.max_wait + 1; /* twice the wait at most */
+    as_deployment_expire(w->d, w->now);
+    expect(w, "b>B");
+    world_free(w);
+}
+
+static void test_a_full_model_does_not_hold_up_another(void **state AS_UNUSED)
+{
+    struct world *w = begin(2, 1);
+
+    HOLDS(w, 'A', 1);
+    HOLDS(w, 'B', 2);
+    model(w, 'a', 1);
+    model(w, 'b', 1);
+    model(w, 'c', 1);
+    model(w, 'd', 2);
+    submit_all(w, "abcd");
+    expect(w, "a>A d>B");
+    done(w, 'a');
+    expect(w, "b>A");
+    done(w, 'd');
+    expect(w, ""); /* c waits for A, though B is free */
+    world_free(w);
+}
+
+static void test_the_loader_is_cancelled(void **state AS_UNUSED)
+{
+    struct world *w = begin(1, 1);
+
+    model(w, 'a', 1);
+    model(w, 'b', 7);
+    model(w, 'c', 7);
+    submit_all(w, "abc"); /* b is the loader and waits for a slot, c waits for the model */
+    expect(w, "a>A");
+    as_deployment_cancel(w->d, req(w, 'b'), w->now);
+    expect(w, "~b");
+    done(w, 'a');
+    expect(w, "c>A");
+    world_free(w);
+}
+
+static void test_the_replica_that_loads_dies(void **state AS_UNUSED)
+{
+    struct world *w = begin(2, 1);
+
+    HOLDS(w, 'B', 1);
+    model(w, 'a', 7);
+    model(w, 'b', 7);
+    req(w, 'a')->idempotent = true;
+    submit_all(w, "ab");
+    expect(w, "a>A");
+    die(w, 'A', 'a', AS_LOSS_KILLED);
+    assert_true(as_deployment_ok(w->d));
+    done(w, req(w, 'a')->replica ? 'a' : 'b');
+    done(w, req(w, 'a')->replica ? 'a' : 'b');
+    assert_int_equal(as_deployment_queued(w->d), 0);
+    assert_int_equal(as_deployment_stat(w->d)->completed, 2);
+    world_free(w);
+}
+
+/* A load that failed leaves no holder behind: the replica does not report the model. */
+static void test_a_load_that_failed(void **state AS_UNUSED)
+{
+    struct world *w = begin(2, 1);
+
+    HOLDS(w, 'A', 1);
+    model(w, 'a', 7);
+    submit_all(w, "a");
+    expect(w, "a>B");
+    done(w, 'a');
+    HOLDS(w, 'B', 2, 3);
+    model(w, 'b', 7);
+    submit_all(w, "b");
+    expect(w, "b>A"); /* the one with the fewest models again */
+    world_free(w);
+}
+
+static void test_an_evicted_model_has_no_holder(void **state AS_UNUSED)
+{
+    struct world *w = begin(2, 2);
+
+    HOLDS(w, 'A', 7, 8, 9);
+    HOLDS(w, 'A', 8, 9);
+    model(w, 'a', 7);
+    submit_all(w, "a");
+    expect(w, "a>B");
+    world_free(w);
+}
+
+static void test_a_report_brings_a_holder_to_those_that_wait(void **state AS_UNUSED)
+{
+    struct world *w = begin(2, 1);
+
+    HOLDS(w, 'A', 7);
+    model(w, 'a', 7);
+    model(w, 'b', 7);
+    submit_all(w, "ab");
+    expect(w, "a>A");
+    HOLDS(w, 'B', 7);
+    expect(w, "b>B");
+    world_free(w);
+}
+
+static void test_the_first_report_while_sessions_wait(void **state AS_UNUSED)
+{
+    struct as_router_conf c = AS_ROUTER_CONF_DEFAULT;
+    struct world *w;
+
+    c.policy = AS_ROUTER_SESSION;
+    w = world_new_conf(-1, &c);
+    join(w, 'A', 1, 0);
+    join(w, 'B', 1, 0);
+    for (char q = 'a'; q <= 'b'; q++) {
+        model(w, q, 7);
+        req(w, q)->session_key = 1;
+    }
+    submit_all(w, "ab");
+    expect(w, "a>A");
+    holds(w, 'A', 0, NULL);
+    expect(w, "");
+    for (uint32_t i = 0; i < 4; i++) { /* at most the wait for the session and then for the model */
+        w->now += c.max_wait;
+        as_deployment_expire(w->d, w->now);
+    }
+    expect(w, "b>B");
+    world_free(w);
+}
+
+/* --- routers of the user's own --- */
+
+static struct world *asking(uint32_t replicas, uint32_t slots)
+{
+    struct as_router_conf c = AS_ROUTER_CONF_DEFAULT;
+    struct world *w;
+
+    c.asks = true;
+    w = world_new_conf(-1, &c);
+    for (uint32_t i = 0; i < replicas; i++)
+        join(w, (char)('A' + i), slots, 4);
+    return w;
+}
+
+static struct as_router_choice choose(struct world *w, const char *list)
+{
+    struct as_router_choice c = {0};
+    uint32_t rank = 0;
+
+    for (; *list; list++) {
+        if (*list == ',') {
+            rank++;
+            continue;
+        }
+        c.of[c.n].replica = rep(w, *list);
+        c.of[c.n++].rank = rank;
+    }
+    return c;
+}
+
+static void answer(struct world *w, char c, const char *list)
+{
+    struct as_router_choice choice = choose(w, list);
+
+    as_deployment_routed(w->d, req(w, c), &choice, w->now);
+}
+
+static void test_the_choice_is_followed(void **state AS_UNUSED)
+{
+    struct world *w = asking(3, 1);
+
+    submit_all(w, "ab");
+    expect(w, "a? b?");
+    answer(w, 'b', "C,A");
+    answer(w, 'a', "C,B");
+    expect(w, "b>C a>B"); /* C is busy: the next rank */
+    world_free(w);
+}
+
+static void test_a_choice_at_once(void **state AS_UNUSED)
+{
+    struct world *w = asking(3, 1);
+
+    w->choice = choose(w, "B");
+    submit_all(w, "ab");
+    expect(w, "a? a>B b?"); /* b waits for B alone */
+    done(w, 'a');
+    expect(w, "b>B");
+    world_free(w);
+}
+
+static void test_no_answer_in_time(void **state AS_UNUSED)
+{
+    struct as_router_conf c = AS_ROUTER_CONF_DEFAULT;
+    struct world *w = asking(1, 2);
+
+    submit_all(w, "a");
+    expect(w, "a?");
+    w->now += c.ask_timeout - 1;
+    as_deployment_expire(w->d, w->now);
+    expect(w, "");
+    w->now++;
+    as_deployment_expire(w->d, w->now);
+    expect(w, "-a a>A");
+    assert_int_equal(as_deployment_stat(w->d)->router_late, 1);
+    answer(w, 'a', "A"); /* too late: no effect */
+    expect(w, "");
+    world_free(w);
+}
+
+static void test_no_choice(void **state AS_UNUSED)
+{
+    struct world *w = asking(1, 2);
+
+    submit_all(w, "a");
+    answer(w, 'a', "");
+    expect(w, "a? a>A");
+    assert_int_equal(as_deployment_stat(w->d)->router_fallbacks, 1);
+    world_free(w);
+}
+
+static void test_all_chosen_are_busy_so_it_is_asked_again(void **state AS_UNUSED)
+{
+    struct as_router_conf c = AS_ROUTER_CONF_DEFAULT;
+    struct world *w = asking(2, 1);
+
+    w->choice = choose(w, "A");
+    submit_all(w, "ab");
+    expect(w, "a? a>A b?");
+    w->now += c.ask_again_first;
+    as_deployment_expire(w->d, w->now);
+    expect(w, "b?");
+    w->now += 2 * c.ask_again_first - 1;
+    as_deployment_expire(w->d, w->now);
+    expect(w, "");
+    w->choice = choose(w, "AB");
+    w->now++;
+    as_deployment_expire(w->d, w->now);
+    expect(w, "b? b>B");
+    world_free(w);
+}
+
+static void test_the_only_chosen_one_dies(void **state AS_UNUSED)
+{
+    struct world *w = asking(2, 1);
+
+    w->choice = choose(w, "A");
+    submit_all(w, "ab");
+    done_with(w, 'a', 0, false);
+    expect(w, "a? a>A b? b>A");
+    submit_all(w, "c");
+    expect(w, "c?");
+    w->choice.n = 0;
+    die(w, 'A', 'b', AS_LOSS_KILLED);
+    assert_true(as_deployment_ok(w->d));
+    w->n = 0;
+    answer(w, 'c', "B");
+    expect(w, "c>B");
+    world_free(w);
+}
+
+static void test_a_client_leaves_before_the_answer(void **state AS_UNUSED)
+{
+    struct world *w = asking(1, 1);
+
+    submit_all(w, "a");
+    as_deployment_cancel(w->d, req(w, 'a'), w->now);
+    expect(w, "a? -a ~a");
+    world_free(w);
+}
+
+static void test_a_full_queue_refuses_before_the_answer(void **state AS_UNUSED)
+{
+    struct as_router_conf c = AS_ROUTER_CONF_DEFAULT;
+    struct world *w;
+
+    c.asks = true;
+    w = world_new_conf(1, &c);
+    join(w, 'A', 1, 0);
+    submit_all(w, "a");
+    assert_int_equal(submit(w, 'b'), AS_EFULL);
+    expect(w, "a? b? -b");
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_holder_comes_first),
+        cmocka_unit_test(test_nobody_holds_it_so_the_one_with_the_fewest_models),
+        cmocka_unit_test(test_a_model_is_loaded_once),
+        cmocka_unit_test(test_a_busy_holder_is_waited_for),
+        cmocka_unit_test(test_a_full_model_does_not_hold_up_another),
+        cmocka_unit_test(test_the_loader_is_cancelled),
+        cmocka_unit_test(test_the_replica_that_loads_dies),
+        cmocka_unit_test(test_a_load_that_failed),
+        cmocka_unit_test(test_an_evicted_model_has_no_holder),
+        cmocka_unit_test(test_a_report_brings_a_holder_to_those_that_wait),
+        cmocka_unit_test(test_the_first_report_while_sessions_wait),
+        cmocka_unit_test(test_the_choice_is_followed),
+        cmocka_unit_test(test_a_choice_at_once),
+        cmocka_unit_test(test_no_answer_in_time),
+        cmocka_unit_test(test_no_choice),
+        cmocka_unit_test(test_all_chosen_are_busy_so_it_is_asked_again),
+        cmocka_unit_test(test_the_only_chosen_one_dies),
+        cmocka_unit_test(test_a_client_leaves_before_the_answer),
+        cmocka_unit_test(test_a_full_queue_refuses_before_the_answer),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
