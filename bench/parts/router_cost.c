@@ -28,9 +28,15 @@ static void op_send(void *ctx AS_UNUSED, struct as_replica *r AS_UNUSED, struct 
     sent[(first_sent + n_sent++) % REQUESTS] = (uint32_t)(q - requests);
 }
 
-static void op_nothing(void *ctx AS_UNUSED, struct as_request *q AS_UNUSED) {}
-static void op_answer(void *ctx AS_UNUSED, struct as_request *q AS_UNUSED, int err AS_UNUSED) {}
-static void op_wake(void *ctx AS_UNUSED, as_ns when AS_UNUSED) {}
+static void op_nothing(void *ctx AS_UNUSED, struct as_request *q AS_UNUSED)
+{
+}
+static void op_answer(void *ctx AS_UNUSED, struct as_request *q AS_UNUSED, int err AS_UNUSED)
+{
+}
+static void op_wake(void *ctx AS_UNUSED, as_ns when AS_UNUSED)
+{
+}
 
 static const struct as_deployment_ops ops = {
     .send = op_send, .answer = op_answer, .release = op_nothing, .wake = op_wake};
@@ -128,8 +134,7 @@ int main(int argc, char **argv)
         for (uint32_t i = 0; i < AS_COUNT(sizes); i++) {
             enum as_router policy = models ? AS_ROUTER_LATE_BINDING : (enum as_router)p;
 
-            printf("%-18s %8u %8.0f %8.0f\n",
-                   models ? "models" : as_router_name(policy), sizes[i],
+            printf("%-18s %8u %8.0f %8.0f\n", models ? "models" : as_router_name(policy), sizes[i],
                    best(policy, sizes[i], models, false, rounds),
                    best(policy, sizes[i], models, true, rounds));
         }
