@@ -288,6 +288,19 @@ uint32_t as_replica_unanswered(const struct as_replica *r);
 as_ns as_replica_service(const struct as_replica *r); /* measured service time, 0 unknown */
 /* The same for one model; also 0 while the deployment has no lanes. */
 as_ns as_replica_model_service(const struct as_replica *r, uint32_t model);
+/* A replica as a router sees it. */
+struct as_replica_view {
+    uint64_t id; /* as_replica_set_place */
+    struct as_place place;
+    uint32_t slots, unanswered;
+    uint32_t waiting; /* requests that wait for it alone */
+    uint32_t models;  /* that it holds */
+    as_ns service;
+    bool is_free;     /* it has a free slot in which it can execute q */
+    bool holds_model; /* it holds the model of q */
+};
+void as_replica_view(const struct as_replica *r, const struct as_request *q,
+                     struct as_replica_view *ret_v);
 enum as_breaker_state as_replica_breaker(const struct as_replica *r);
 enum as_quarantine_state as_replica_quarantine(const struct as_replica *r);
 /* Calls fn for each replica, in the order in which they were added. */

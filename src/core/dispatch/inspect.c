@@ -1,5 +1,6 @@
 /* What a deployment and its replicas have, for those who ask. */
 #include "core/dispatch/deployment_internal.h"
+#include "core/dispatch/multiplex.h"
 
 struct as_str as_deployment_name(const struct as_deployment *d)
 {
@@ -89,6 +90,21 @@ uint32_t as_replica_ongoing(const struct as_replica *r)
 uint32_t as_replica_beyond(const struct as_replica *r)
 {
     return r->beyond;
+}
+
+void as_replica_view(const struct as_replica *r, const struct as_request *q,
+                     struct as_replica_view *ret_v)
+{
+    *ret_v = (struct as_replica_view){
+        .id = r->id,
+        .place = r->place,
+        .slots = r->slots,
+        .unanswered = r->unanswered,
+        .waiting = r->own.n,
+        .models = r->n_held,
+        .service = r->service,
+        .is_free = r->free_at != AS_NOWHERE && as_replica_can_execute(r, q),
+        .holds_model = as_multiplex_applies(r->deployment, q) && as_multiplex_holds(r, q)};
 }
 
 enum as_breaker_state as_replica_breaker(const struct as_replica *r)

@@ -53,6 +53,13 @@ static struct as_holding *find_holding(const struct as_held *m, const struct as_
     return NULL;
 }
 
+bool as_multiplex_holds(const struct as_replica *r, const struct as_request *q)
+{
+    const struct as_held *m = find_model(r->deployment, q->model_key);
+
+    return m && find_holding(m, r);
+}
+
 static struct as_holding *add_holding(struct as_held *m, struct as_replica *r)
 {
     struct as_holding *h = as_xalloc(sizeof(*h));

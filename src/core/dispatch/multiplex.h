@@ -19,6 +19,8 @@ static inline bool as_multiplex_applies(const struct as_deployment *d, const str
 {
     return d->multiplexed && q->model_key;
 }
+/* r holds q's model, or is loading it. */
+bool as_multiplex_holds(const struct as_replica *r, const struct as_request *q);
 /* Fills the preference of a request for a model. */
 void as_multiplex_prefer(struct as_deployment *d, struct as_request *q, struct as_preference *t,
                          as_ns now);

@@ -1,0 +1,159 @@
+#include "link/plugin/plugin.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+static const struct as_router_plugin *plugins[AS_PLUGINS_MAX];
+static uint32_t n_plugins;
+
+const struct as_router_plugin *as_plugin_find(struct as_str name)
+{
+    for (uint32_t i = 0; i < n_plugins; i++) {
+        if (as_str_eq(as_str_of(plugins[i]->name), name))
+            return plugins[i];
+    }
+    return NULL;
+}
+
+void as_plugin_each(void (*fn)(void *arg, const struct as_router_plugin *p), void *arg)
+{
+    for (uint32_t i = 0; i < n_plugins; i++)
+        fn(arg, plugins[i]);
+}
+
+static bool is_name(const char *name)
+{
+    size_t n = name ? strlen(name) : 0;
+
+    return n > 0 && n < 64 &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == n;
+}
+
+/* NULL, or what is wrong with it. */
+static const char *check(const struct as_router_plugin *p)
+{
+    if (!p)
+        return "as_router_plugin returns NULL";
+    if (p->abi != AS_ROUTER_ABI)
+        return "it was built for another version of anyserve/router.h";
+    if (!is_name(p->name))
+        return "its name is empty, longer than 63 bytes, or has other characters than letters, "
+               "digits, '_' and '-'";
+    if (!p->create || !p->destroy || !p->choose)
+        return "create, destroy or choose is NULL";
+    if (as_router_of(p->name) >= 0 || as_plugin_find(as_str_of(p->name)))
+        return "there is a router of its name already";
+    return NULL;
+}
+
+int as_plugin_load(const char *path, char *why, size_t n)
+{
+    const struct as_router_plugin *(*entry)(void);
+    const struct as_router_plugin *p;
+    const char *wrong;
+    void *object, *symbol;
+
+    if (n_plugins == AS_PLUGINS_MAX) {
+        snprintf(why, n, "%s: at most %u routers can be loaded", path, AS_PLUGINS_MAX);
+        return AS_EFULL;
+    }
+    object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!object) {
+        snprintf(why, n, "%s", dlerror());
+        return AS_EINVALID;
+    }
+    symbol = dlsym(object, "as_router_plugin");
+    if (!symbol) {
+        snprintf(why, n, "%s: it has no function as_router_plugin (include/anyserve/router.h)",
+                 path);
+        dlclose(object);
+        return AS_EINVALID;
+    }
+    memcpy(&entry, &symbol, sizeof(entry)); /* C has no cast for this */
+    p = entry();
+    wrong = check(p);
+    if (wrong) {
+        snprintf(why, n, "%s: %s", path, wrong);
+        dlclose(object);
+        return AS_EINVALID;
+    }
+    plugins[n_plugins++] = p;
+    return 0;
+}
+
+/* --- asking --- */
+
+struct collected {
+    struct as_plugin_scratch *scratch;
+    const struct as_request *q;
+    uint32_t n;
+};
+
+static void add_replica(void *arg, struct as_replica *r)
+{
+    struct collected *c = arg;
+    struct as_replica_view v;
+
+    as_replica_view(r, c->q, &v);
+    c->scratch->of[c->n] = r;
+    c->scratch->replicas[c->n++] = (struct as_router_replica){.id = v.id,
+                                                              .slots = v.slots,
+                                                              .ongoing = v.unanswered,
+                                                              .waiting = v.waiting,
+                                                              .models = v.models,
+                                                              .service = v.service,
+                                                              .is_free = v.is_free,
+                                                              .holds_model = v.holds_model};
+}
+
+static void reserve(struct as_plugin_scratch *s, uint32_t n)
+{
+    if (n <= s->cap)
+        return;
+    s->cap = AS_MAX(n, 2 * s->cap);
+    s->replicas = as_xrealloc(s->replicas, s->cap * sizeof(*s->replicas));
+    s->of = as_xrealloc(s->of, s->cap * sizeof(struct as_replica *));
+}
+
+void as_plugin_scratch_fini(struct as_plugin_scratch *s)
+{
+    free(s->replicas);
+    free(s->of);
+    *s = (struct as_plugin_scratch){0};
+}
+
+bool as_plugin_choose(const struct as_router_plugin *p, void *state,
+                      struct as_plugin_scratch *scratch, struct as_deployment *d,
+                      const struct as_request *q, struct as_str body, as_ns now,
+                      struct as_router_choice *ret)
+{
+    struct as_router_pick picks[AS_ROUTER_PICKS] = {{0, 0}};
+    struct collected c = {.scratch = scratch, .q = q};
+    struct as_router_request request = {.model_key = q->model_key,
+                                        .session_key = q->session_key,
+                                        .priority = q->priority,
+                                        .attempt = q->attempts,
+                                        .waited =
+                                            q->arrived && q->arrived < now ? now - q->arrived : 0,
+                                        .body = body.n ? body.p : NULL,
+                                        .body_size = body.n};
+    uint32_t n;
+
+    static_assert(AS_ROUTER_PICKS == AS_PREFERENCE_LINKS, "a choice fits");
+    ret->n = 0;
+    if (!as_deployment_replicas(d))
+        return false;
+    reserve(scratch, as_deployment_replicas(d));
+    as_deployment_each_replica(d, add_replica, &c);
+    n = p->choose(state, &request, scratch->replicas, c.n, picks);
+    if (!n || n > AS_ROUTER_PICKS)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        if (picks[i].replica >= c.n || (i && picks[i].rank < picks[i - 1].rank))
+            return false;
+        ret->of[i].replica = scratch->of[picks[i].replica];
+        ret->of[i].rank = picks[i].rank;
+    }
+    ret->n = n;
+    return true;
+}

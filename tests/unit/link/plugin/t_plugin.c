@@ -1,0 +1,200 @@
+/* Specification of link/plugin: loading shared objects, and what is done with their choices. */
+#include "link/plugin/plugin.h"
+
+#include <string.h>
+
+#include "support/deployment_world.h"
+
+static char why[256];
+
+static int load(const char *name)
+{
+    char path[512];
+
+    snprintf(path, sizeof(path), PLUGINS "/%s.so", name);
+    why[0] = '\0';
+    return as_plugin_load(path, why, sizeof(why));
+}
+
+static void test_what_is_no_router_is_refused(void **state AS_UNUSED)
+{
+    assert_int_equal(load("nothing"), AS_EINVALID);
+    assert_non_null(strstr(why, "nothing.so"));
+    assert_int_equal(load("router_no_entry"), AS_EINVALID);
+    assert_non_null(strstr(why, "no function as_router_plugin"));
+    assert_int_equal(load("router_abi"), AS_EINVALID);
+    assert_non_null(strstr(why, "another version"));
+    assert_int_equal(load("router_name"), AS_EINVALID);
+    assert_non_null(strstr(why, "already"));
+    assert_int_equal(load("router_null"), AS_EINVALID);
+    assert_non_null(strstr(why, "choose"));
+    assert_null(as_plugin_find(AS_STR("late_binding")));
+}
+
+static void count(void *arg, const struct as_router_plugin *p AS_UNUSED)
+{
+    ++*(uint32_t *)arg;
+}
+
+static const struct as_router_plugin *example(void)
+{
+    uint32_t n = 0;
+
+    if (!as_plugin_find(AS_STR("prefix")))
+        assert_int_equal(load("router_prefix"), 0);
+    as_plugin_each(count, &n);
+    assert_true(n >= 1);
+    return as_plugin_find(AS_STR("prefix"));
+}
+
+static void test_a_name_is_loaded_once(void **state AS_UNUSED)
+{
+    assert_non_null(example());
+    assert_int_equal(load("router_prefix"), AS_EINVALID);
+    assert_non_null(strstr(why, "already"));
+}
+
+static void test_kwargs_are_checked_by_the_plugin(void **state AS_UNUSED)
+{
+    const struct as_router_plugin *p = example();
+    void *s = p->create("{}", why, sizeof(why));
+
+    assert_non_null(s);
+    p->destroy(s);
+    assert_null(p->create("{\"bytes\": 0}", why, sizeof(why)));
+    assert_non_null(strstr(why, "bytes"));
+}
+
+static void test_equal_prefixes_go_to_one_replica(void **state AS_UNUSED)
+{
+    const struct as_router_plugin *p = example();
+    void *s = p->create("{\"bytes\": 4, \"margin\": 1}", why, sizeof(why));
+    struct as_plugin_scratch scratch = {0};
+    struct world *w = world_new();
+    struct as_router_choice c, first;
+    uint32_t others = 0;
+
+    assert_false(as_plugin_choose(p, s, &scratch, w->d, req(w, 'a'), AS_STR("abcd1"), w->now, &c));
+    for (char r = 'A'; r <= 'D'; r++)
+        join(w, r, 4, 0);
+    assert_true(
+        as_plugin_choose(p, s, &scratch, w->d, req(w, 'a'), AS_STR("abcd1"), w->now, &first));
+    assert_int_equal(first.n, 1);
+    assert_true(as_plugin_choose(p, s, &scratch, w->d, req(w, 'a'), AS_STR("abcd2"), w->now, &c));
+    assert_ptr_equal(c.of[0].replica, first.of[0].replica);
+    for (char k = '0'; k <= '9'; k++) {
+        char body[5] = "key0";
+
+        body[3] = k;
+        assert_true(
+            as_plugin_choose(p, s, &scratch, w->d, req(w, 'a'), as_str_of(body), w->now, &c));
+        others += c.of[0].replica != first.of[0].replica;
+    }
+    assert_true(others > 0);
+    assert_false(as_plugin_choose(p, s, &scratch, w->d, req(w, 'a'), (struct as_str){0}, w->now,
+                                  &c)); /* no body: it has no choice */
+    as_plugin_scratch_fini(&scratch);
+    p->destroy(s);
+    world_free(w);
+}
+
+static uint32_t bad_index(void *state AS_UNUSED, const struct as_router_request *q AS_UNUSED,
+                          const struct as_router_replica *r AS_UNUSED, uint32_t n,
+                          struct as_router_pick *picks)
+{
+    picks[0] = (struct as_router_pick){n, 0};
+    return 1;
+}
+
+static uint32_t bad_ranks(void *state AS_UNUSED, const struct as_router_request *q AS_UNUSED,
+                          const struct as_router_replica *r AS_UNUSED, uint32_t n AS_UNUSED,
+                          struct as_router_pick *picks)
+{
+    picks[0] = (struct as_router_pick){0, 1};
+    picks[1] = (struct as_router_pick){1, 0};
+    return 2;
+}
+
+static uint32_t too_many(void *state AS_UNUSED, const struct as_router_request *q AS_UNUSED,
+                         const struct as_router_replica *r AS_UNUSED, uint32_t n AS_UNUSED,
+                         struct as_router_pick *picks AS_UNUSED)
+{
+    return AS_ROUTER_PICKS + 1;
+}
+
+static void test_wrong_choices_are_none(void **state AS_UNUSED)
+{
+    struct as_router_plugin p = *example();
+    struct as_plugin_scratch scratch = {0};
+    struct world *w = world_new();
+    struct as_router_choice c;
+
+    join(w, 'A', 1, 0);
+    join(w, 'B', 1, 0);
+    p.choose = bad_index;
+    assert_false(as_plugin_choose(&p, NULL, &scratch, w->d, req(w, 'a'), AS_STR("x"), w->now, &c));
+    p.choose = bad_ranks;
+    assert_false(as_plugin_choose(&p, NULL, &scratch, w->d, req(w, 'a'), AS_STR("x"), w->now, &c));
+    p.choose = too_many;
+    assert_false(as_plugin_choose(&p, NULL, &scratch, w->d, req(w, 'a'), AS_STR("x"), w->now, &c));
+    as_plugin_scratch_fini(&scratch);
+    world_free(w);
+}
+
+/* What the plugin sees of a replica. */
+static uint32_t check_view(void *state, const struct as_router_request *q,
+                           const struct as_router_replica *r, uint32_t n,
+                           struct as_router_pick *picks)
+{
+    assert_int_equal(n, 2);
+    assert_int_equal(q->model_key, 7);
+    assert_int_equal(r[0].slots, 1);
+    assert_int_equal(r[0].ongoing, 1);
+    assert_false(r[0].is_free);
+    assert_true(r[0].holds_model);
+    assert_int_equal(r[0].models, 1);
+    assert_int_equal(r[1].id, 42);
+    assert_true(r[1].is_free);
+    assert_false(r[1].holds_model);
+    *(bool *)state = true;
+    picks[0] = (struct as_router_pick){1, 0};
+    return 1;
+}
+
+static void test_what_a_plugin_sees(void **state AS_UNUSED)
+{
+    struct as_router_plugin p = *example();
+    struct as_plugin_scratch scratch = {0};
+    struct world *w = world_new();
+    struct as_router_choice c;
+    bool seen = false;
+
+    join(w, 'A', 1, 0);
+    as_replica_set_held(rep(w, 'A'), (const uint64_t[]){7}, 1, w->now);
+    submit_all(w, "b");
+    join(w, 'B', 0, 0);
+    as_replica_set_place(rep(w, 'B'), 42, (struct as_place){0});
+    grant(w, 'B', 3, 0);
+    req(w, 'a')->model_key = 7;
+    p.choose = check_view;
+    assert_true(
+        as_plugin_choose(&p, &seen, &scratch, w->d, req(w, 'a'), (struct as_str){0}, w->now, &c));
+    assert_true(seen);
+    assert_ptr_equal(c.of[0].replica, rep(w, 'B'));
+    as_plugin_scratch_fini(&scratch);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_no_router_is_refused),
+        cmocka_unit_test(test_a_name_is_loaded_once),
+        cmocka_unit_test(test_kwargs_are_checked_by_the_plugin),
+        cmocka_unit_test(test_equal_prefixes_go_to_one_replica),
+        cmocka_unit_test(test_wrong_choices_are_none),
+        cmocka_unit_test(test_what_a_plugin_sees),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
