@@ -146,8 +146,8 @@ void as_deployment_set_max_queued(struct as_deployment *d, int64_t max_queued);
  * (as_request.waiting). Nothing is prefetched then, so that what waits is in the queue. */
 void as_deployment_set_per_caller(struct as_deployment *d, bool on, as_ns now);
 int64_t as_deployment_max_queued(const struct as_deployment *d);
-/* Changes as_deployment_conf.router. Requests that wait for certain replicas may go to any, and the
- * former policy's sessions are forgotten. AS_EINVALID: as at as_deployment_new. */
+/* Changes as_deployment_conf.router. Requests that wait for certain replicas by the former policy
+ * may go to any, and its sessions are forgotten. AS_EINVALID: as at as_deployment_new. */
 int as_deployment_set_router(struct as_deployment *d, const struct as_router_conf *conf, as_ns now);
 /* The answer to ops.ask for q, which is not under way to a replica yet. Replicas that have gone, or
  * are of another deployment, must not be in it. */

@@ -41,13 +41,20 @@ static void forget_unused(struct as_deployment *d, struct as_held *m)
     if (m->group.n_members || m->group.n || m->loader)
         return;
     HASH_DEL(d->models, m);
+    free(m->group.members);
     free(m);
 }
 
 static struct as_holding *find_holding(const struct as_held *m, const struct as_replica *r)
 {
-    AS_LIST_EACH_ENTRY(h, struct as_holding, of_group, &m->group.members) {
-        if (h->replica == r)
+    for (uint32_t i = 0; i < m->group.n_members && r->n_held >= m->group.n_members; i++) {
+        if (m->group.members[i]->replica == r)
+            return m->group.members[i];
+    }
+    if (r->n_held >= m->group.n_members)
+        return NULL;
+    AS_LIST_EACH_ENTRY(h, struct as_holding, of_replica, &r->held) { /* the shorter way */
+        if (h->group == &m->group)
             return h;
     }
     return NULL;
@@ -63,11 +70,15 @@ bool as_multiplex_holds(const struct as_replica *r, const struct as_request *q)
 static struct as_holding *add_holding(struct as_held *m, struct as_replica *r)
 {
     struct as_holding *h = as_xalloc(sizeof(*h));
+    struct as_group *g = &m->group;
 
-    *h = (struct as_holding){.group = &m->group, .replica = r};
-    as_list_push(&m->group.members, &h->of_group);
+    *h = (struct as_holding){.group = g, .replica = r, .index = g->n_members};
+    if (g->n_members == g->cap_members) {
+        g->cap_members = g->cap_members ? 2 * g->cap_members : 4;
+        g->members = as_xrealloc(g->members, g->cap_members * sizeof(struct as_holding *));
+    }
+    g->members[g->n_members++] = h;
     as_list_push(&r->held, &h->of_replica);
-    m->group.n_members++;
     r->n_held++;
     return h;
 }
@@ -96,10 +107,11 @@ static void find_loader(struct as_deployment *d, struct as_held *m)
 static void remove_holding(struct as_deployment *d, struct as_held *m, struct as_holding *h)
 {
     struct as_replica *r = h->replica;
+    struct as_group *g = &m->group;
 
-    as_list_remove(&h->of_group);
+    g->members[h->index] = g->members[--g->n_members];
+    g->members[h->index]->index = h->index;
     as_list_remove(&h->of_replica);
-    m->group.n_members--;
     r->n_held--;
     free(h);
     if (m->loading == r)
@@ -251,14 +263,15 @@ bool as_multiplex_ok(const struct as_deployment *d)
 
     HASH_ITER(hh, d->models, m, next)
     {
-        uint32_t n = 0;
+        uint32_t n = m->group.n_members;
 
-        AS_LIST_EACH_ENTRY(h, const struct as_holding, of_group, &m->group.members) {
-            if (h->group != &m->group || (!h->reported && !h->sent))
+        for (uint32_t i = 0; i < n; i++) {
+            const struct as_holding *h = m->group.members[i];
+
+            if (h->group != &m->group || h->index != i || (!h->reported && !h->sent))
                 return false;
-            n++;
         }
-        if (n != m->group.n_members || (!n && !m->group.n && !m->loader))
+        if (!n && !m->group.n && !m->loader)
             return false;
         if (m->loader && (m->loader->state != AS_REQ_QUEUED || m->loader->preference))
             return false;

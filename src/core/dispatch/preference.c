@@ -14,7 +14,6 @@ void as_group_init(struct as_group *g, struct as_replica *only)
     *g = (struct as_group){.replica = only};
     for (uint32_t p = 0; p < AS_PRIORITIES; p++)
         as_list_init(&g->line[p]);
-    as_list_init(&g->members);
 }
 
 static bool is_free_for(const struct as_replica *r, const struct as_request *q)
@@ -22,19 +21,21 @@ static bool is_free_for(const struct as_replica *r, const struct as_request *q)
     return r->free_at != AS_NOWHERE && as_replica_can_execute(r, q);
 }
 
-struct as_replica *as_group_find_free(const struct as_group *g, const struct as_request *q)
+struct as_replica *as_group_find_free(struct as_group *g, const struct as_request *q)
 {
     struct as_replica *best = NULL;
-    uint32_t left = AS_GROUP_SCAN;
+    uint32_t n = AS_MIN(g->n_members, AS_GROUP_SCAN);
 
     if (g->replica)
         return is_free_for(g->replica, q) ? g->replica : NULL;
-    AS_LIST_EACH_ENTRY(h, const struct as_holding, of_group, &g->members) {
-        if (is_free_for(h->replica, q) && (!best || h->replica->unanswered < best->unanswered))
-            best = h->replica;
-        if (!--left)
-            break;
+    for (uint32_t i = 0; i < n; i++) {
+        struct as_replica *r = g->members[(g->next + i) % g->n_members]->replica;
+
+        if (is_free_for(r, q) && (!best || r->unanswered < best->unanswered))
+            best = r;
     }
+    if (n == AS_GROUP_SCAN)
+        g->next = (g->next + n) % g->n_members;
     return best;
 }
 
@@ -391,14 +392,12 @@ void as_preference_release_all(struct as_deployment *d)
 {
     AS_LIST_EACH(n, &d->preferring)
     {
-        struct as_preference *t = as_request_of(n)->preference;
+        struct as_request *q = as_request_of(n);
 
-        stop_asking(d, t);
-        leave_lines(t);
-        t->n = 0;
-        t->of_model = false;
-        t->any_from = t->ask_at = 0;
-        as_preference_hurry(d, t);
+        if (q->preference->of_model)
+            continue;
+        as_preference_dequeue(d, q);
+        as_queue_push(&d->queue, q);
     }
 }
 
@@ -485,7 +484,8 @@ static bool preference_is_ok(const struct as_deployment *d, const struct as_pref
 
         if (l->preference != t || (l->waits && !l->group))
             return false;
-        if (l->waits && as_group_find_free(l->group, q) && t->due.at != 0)
+        if (l->waits && l->group->n_members < AS_GROUP_SCAN && as_group_find_free(l->group, q) &&
+            t->due.at != 0)
             return false; /* rule 1 */
     }
     return d->prefers;

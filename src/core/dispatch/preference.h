@@ -29,13 +29,15 @@ struct as_group {
     struct as_list line[AS_PRIORITIES]; /* struct as_preference_link, by age */
     uint32_t n;                         /* requests that wait */
     struct as_replica *replica;         /* its only member; NULL: those in `members` */
-    struct as_list members;             /* struct as_holding.of_group */
-    uint32_t n_members;
+    struct as_holding **members;        /* in any order */
+    uint32_t n_members, cap_members;
+    uint32_t next; /* where the last search for a free member has ended */
 };
 
 /* A replica that holds a model: it is in the model's group. */
 struct as_holding {
-    struct as_list of_group, of_replica;
+    struct as_list of_replica;
+    uint32_t index; /* in the group's members */
     struct as_group *group;
     struct as_replica *replica;
     uint32_t sent; /* unanswered requests for the model */
@@ -69,8 +71,8 @@ struct as_preference {
 
 void as_group_init(struct as_group *g, struct as_replica *only);
 /* The member with a free slot that can execute q and has the fewest requests; NULL: none. It looks
- * at AS_GROUP_SCAN members at most. */
-struct as_replica *as_group_find_free(const struct as_group *g, const struct as_request *q);
+ * at AS_GROUP_SCAN members at most, the next time at the next ones. */
+struct as_replica *as_group_find_free(struct as_group *g, const struct as_request *q);
 #define AS_GROUP_SCAN 64u
 
 /* May q (in no list) have preferences? */
@@ -93,7 +95,8 @@ struct as_request *as_preference_first_for(const struct as_replica *r);
 void as_preference_hurry(struct as_deployment *d, struct as_preference *t);
 /* r takes nothing now: those that wait for it alone may go elsewhere at the next run. */
 void as_preference_release(struct as_replica *r);
-/* The same for all of the deployment. */
+/* All but those that wait for a model go over to the queue; as_dispatch_pull must follow for each
+ * replica. */
 void as_preference_release_all(struct as_deployment *d);
 /* Does what the calls before have left to do: routes that were hurried, and requests for a model
  * that a replica has come to hold. */
