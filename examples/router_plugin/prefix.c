@@ -3,7 +3,7 @@
  * prefix.
  *
  *     make
- *     anyserve run deployment.yaml --router-plugin ./prefix.so
+ *     anyserve run deployment.yaml --router-plugin prefix=./prefix.so
  *
  * kwargs: {"bytes": 256, "margin": 4}: how much of the body counts; how many requests more than the
  * least loaded replica the preferred one may have. */
@@ -95,11 +95,8 @@ static uint32_t choose(void *state, const struct as_router_request *q,
 
 const struct as_router_plugin *as_router_plugin(void)
 {
-    static const struct as_router_plugin plugin = {.abi = AS_ROUTER_ABI,
-                                                   .name = "prefix",
-                                                   .create = create,
-                                                   .destroy = free,
-                                                   .choose = choose};
+    static const struct as_router_plugin plugin = {
+        .abi = AS_ROUTER_ABI, .create = create, .destroy = free, .choose = choose};
 
     return &plugin;
 }

@@ -1,6 +1,6 @@
 /* anyserve/router.h — a request router in C: a shared object that the dispatcher loads with
- * `--router-plugin FILE` and calls for each request of the deployments that name it
- * (request_router_config: {request_router_class: NAME}).
+ * `--router-plugin NAME=FILE` and calls for each request of the deployments that name it
+ * (request_router_config: {request_router_class: plugin:NAME}).
  *
  * The object exports one function, as_router_plugin, which returns a table of functions. It runs in
  * the dispatcher's process and in its loop: a call that takes a microsecond takes that from every
@@ -58,8 +58,7 @@ struct as_router_pick {
 #define AS_ROUTER_PICKS 8u
 
 struct as_router_plugin {
-    uint32_t abi;     /* AS_ROUTER_ABI */
-    const char *name; /* as in request_router_class: letters, digits, `_` and `-`, at most 63 */
+    uint32_t abi; /* AS_ROUTER_ABI */
     /* Begins with one deployment. kwargs: its request_router_kwargs as a JSON object, "{}" at
      * least; why: the text of an error, of at most n bytes with the NUL. Returns its state; NULL:
      * error, the deployment is refused. */

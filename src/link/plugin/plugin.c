@@ -3,30 +3,37 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-static const struct as_router_plugin *plugins[AS_PLUGINS_MAX];
+static struct {
+    char name[AS_PLUGIN_NAME_MAX + 1];
+    const struct as_router_plugin *table;
+} plugins[AS_PLUGINS_MAX];
 static uint32_t n_plugins;
 
 const struct as_router_plugin *as_plugin_find(struct as_str name)
 {
     for (uint32_t i = 0; i < n_plugins; i++) {
-        if (as_str_eq(as_str_of(plugins[i]->name), name))
-            return plugins[i];
+        if (as_str_eq(as_str_of(plugins[i].name), name))
+            return plugins[i].table;
     }
     return NULL;
 }
 
-void as_plugin_each(void (*fn)(void *arg, const struct as_router_plugin *p), void *arg)
+bool as_plugin_split(struct as_str option, struct as_str *ret_name, struct as_str *ret_path)
 {
-    for (uint32_t i = 0; i < n_plugins; i++)
-        fn(arg, plugins[i]);
-}
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    const char *equals = memchr(option.p, '=', option.n);
+    size_t n = equals ? (size_t)(equals - option.p) : 0;
 
-static bool is_name(const char *name)
-{
-    size_t n = name ? strlen(name) : 0;
-
-    return n > 0 && n < 64 &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == n;
+    if (!n || n > AS_PLUGIN_NAME_MAX || n + 1 == option.n)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (!memchr(allowed, option.p[i], sizeof(allowed) - 1))
+            return false;
+    }
+    *ret_name = (struct as_str){option.p, n};
+    *ret_path = (struct as_str){equals + 1, option.n - n - 1};
+    return true;
 }
 
 /* NULL, or what is wrong with it. */
@@ -36,17 +43,12 @@ static const char *check(const struct as_router_plugin *p)
         return "as_router_plugin returns NULL";
     if (p->abi != AS_ROUTER_ABI)
         return "it was built for another version of anyserve/router.h";
-    if (!is_name(p->name))
-        return "its name is empty, longer than 63 bytes, or has other characters than letters, "
-               "digits, '_' and '-'";
     if (!p->create || !p->destroy || !p->choose)
         return "create, destroy or choose is NULL";
-    if (as_router_of(p->name) >= 0 || as_plugin_find(as_str_of(p->name)))
-        return "there is a router of its name already";
     return NULL;
 }
 
-int as_plugin_load(const char *path, char *why, size_t n)
+int as_plugin_load(struct as_str name, const char *path, char *why, size_t n)
 {
     const struct as_router_plugin *(*entry)(void);
     const struct as_router_plugin *p;
@@ -57,6 +59,10 @@ int as_plugin_load(const char *path, char *why, size_t n)
         snprintf(why, n, "%s: at most %u routers can be loaded", path, AS_PLUGINS_MAX);
         return AS_EFULL;
     }
+    if (as_plugin_find(name)) {
+        snprintf(why, n, "%s: there is a router '%.*s' already", path, AS_STR_FMT(name));
+        return AS_EINVALID;
+    }
     object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!object) {
         snprintf(why, n, "%s", dlerror());
@@ -64,8 +70,7 @@ int as_plugin_load(const char *path, char *why, size_t n)
     }
     symbol = dlsym(object, "as_router_plugin");
     if (!symbol) {
-        snprintf(why, n, "%s: it has no function as_router_plugin (include/anyserve/router.h)",
-                 path);
+        snprintf(why, n, "%s: it has no function as_router_plugin (anyserve/router.h)", path);
         dlclose(object);
         return AS_EINVALID;
     }
@@ -77,7 +82,8 @@ int as_plugin_load(const char *path, char *why, size_t n)
         dlclose(object);
         return AS_EINVALID;
     }
-    plugins[n_plugins++] = p;
+    plugins[n_plugins].table = p;
+    snprintf(plugins[n_plugins++].name, sizeof(plugins[0].name), "%.*s", AS_STR_FMT(name));
     return 0;
 }
 

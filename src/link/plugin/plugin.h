@@ -11,16 +11,17 @@
 #include "base/str.h"
 #include "core/dispatch/deployment.h"
 
-#define AS_PLUGINS_MAX 16u
+#define AS_PLUGINS_MAX     16u
+#define AS_PLUGIN_NAME_MAX 63u
 
-/* Loads a shared object; it stays loaded. AS_EINVALID, and why (n bytes) names what is wrong: it
- * cannot be loaded, has another ABI, lacks a function, or its name is taken (also by a built-in
- * policy). AS_EFULL: there are AS_PLUGINS_MAX. */
-int as_plugin_load(const char *path, char *why, size_t n);
+/* Splits NAME=FILE. False: it is none; a name has letters, digits, `_` and `-`. */
+bool as_plugin_split(struct as_str option, struct as_str *ret_name, struct as_str *ret_path);
+/* Loads a shared object; it stays loaded. AS_EINVALID, and why (n bytes) says what is wrong: it
+ * cannot be loaded, has another ABI, lacks a function, or the name is taken. AS_EFULL: there are
+ * AS_PLUGINS_MAX. */
+int as_plugin_load(struct as_str name, const char *path, char *why, size_t n);
 /* The plugin of that name; NULL: none was loaded. */
 const struct as_router_plugin *as_plugin_find(struct as_str name);
-/* Calls fn for each. */
-void as_plugin_each(void (*fn)(void *arg, const struct as_router_plugin *p), void *arg);
 
 /* Asks p for a replica for q. scratch: grown as needed, to be freed by the caller; *cap is its
  * size. False: it has no valid choice. */
@@ -29,6 +30,8 @@ struct as_plugin_scratch {
     struct as_replica **of;
     uint32_t cap;
 };
+/* Asks p for a replica for q. body: the first bytes of its body, or nothing. False: it has no valid
+ * choice. */
 bool as_plugin_choose(const struct as_router_plugin *p, void *state,
                       struct as_plugin_scratch *scratch, struct as_deployment *d,
                       const struct as_request *q, struct as_str body, as_ns now,

@@ -34,7 +34,7 @@ static uint32_t choose(void *state, const struct as_router_request *q,
 const struct as_router_plugin *as_router_plugin(void)
 {
     static const struct as_router_plugin plugin = {
-        .abi = ABI, .name = NAME, .create = create, .destroy = destroy, .choose = CHOOSE};
+        .abi = ABI, .create = create, .destroy = destroy, .choose = CHOOSE};
 
     return &plugin;
 }

@@ -13,7 +13,7 @@ static int load(const char *name)
 
     snprintf(path, sizeof(path), PLUGINS "/%s.so", name);
     why[0] = '\0';
-    return as_plugin_load(path, why, sizeof(why));
+    return as_plugin_load(as_str_of(name), path, why, sizeof(why));
 }
 
 static void test_what_is_no_router_is_refused(void **state AS_UNUSED)
@@ -24,27 +24,44 @@ static void test_what_is_no_router_is_refused(void **state AS_UNUSED)
     assert_non_null(strstr(why, "no function as_router_plugin"));
     assert_int_equal(load("router_abi"), AS_EINVALID);
     assert_non_null(strstr(why, "another version"));
-    assert_int_equal(load("router_name"), AS_EINVALID);
-    assert_non_null(strstr(why, "already"));
     assert_int_equal(load("router_null"), AS_EINVALID);
     assert_non_null(strstr(why, "choose"));
-    assert_null(as_plugin_find(AS_STR("late_binding")));
-}
-
-static void count(void *arg, const struct as_router_plugin *p AS_UNUSED)
-{
-    ++*(uint32_t *)arg;
+    assert_null(as_plugin_find(AS_STR("router_null")));
 }
 
 static const struct as_router_plugin *example(void)
 {
-    uint32_t n = 0;
-
-    if (!as_plugin_find(AS_STR("prefix")))
+    if (!as_plugin_find(AS_STR("router_prefix")))
         assert_int_equal(load("router_prefix"), 0);
-    as_plugin_each(count, &n);
-    assert_true(n >= 1);
-    return as_plugin_find(AS_STR("prefix"));
+    return as_plugin_find(AS_STR("router_prefix"));
+}
+
+static bool splits(const char *option, const char *name, const char *path)
+{
+    struct as_str n, p;
+
+    return as_plugin_split(as_str_of(option), &n, &p) && as_str_eq(n, as_str_of(name)) &&
+           as_str_eq(p, as_str_of(path));
+}
+
+static void test_name_and_file(void **state AS_UNUSED)
+{
+    char longest[66];
+    struct as_str n, p;
+
+    assert_true(splits("a-B_9=./x.so", "a-B_9", "./x.so"));
+    assert_true(splits("a=/p=q.so", "a", "/p=q.so"));
+    assert_false(as_plugin_split(AS_STR("x.so"), &n, &p));
+    assert_false(as_plugin_split(AS_STR("=x.so"), &n, &p));
+    assert_false(as_plugin_split(AS_STR("a="), &n, &p));
+    assert_false(as_plugin_split(AS_STR("a b=x.so"), &n, &p));
+    assert_false(as_plugin_split(AS_STR(""), &n, &p));
+    memset(longest, 'n', sizeof(longest));
+    longest[AS_PLUGIN_NAME_MAX] = '=';
+    assert_true(as_plugin_split((struct as_str){longest, AS_PLUGIN_NAME_MAX + 2}, &n, &p));
+    longest[AS_PLUGIN_NAME_MAX] = 'n';
+    longest[AS_PLUGIN_NAME_MAX + 1] = '=';
+    assert_false(as_plugin_split((struct as_str){longest, AS_PLUGIN_NAME_MAX + 3}, &n, &p));
 }
 
 static void test_a_name_is_loaded_once(void **state AS_UNUSED)
@@ -189,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_no_router_is_refused),
+        cmocka_unit_test(test_name_and_file),
         cmocka_unit_test(test_a_name_is_loaded_once),
         cmocka_unit_test(test_kwargs_are_checked_by_the_plugin),
         cmocka_unit_test(test_equal_prefixes_go_to_one_replica),
