@@ -5,7 +5,9 @@
 #include "app/dispatcher/dispatcher_internal.h"
 #include "app/options/conf.h"
 #include "ctl/state/runtime_dir.h"
+#include "conf/option/exit_code.h"
 #include "io/loop/prompt.h"
+#include "link/plugin/plugin.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -186,6 +188,7 @@ static void close_listeners(const struct as_dispatcher *d)
 int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatcher_fds *fds)
 {
     struct as_dispatcher d = {.fds = fds, .opts = opts, .handover_in = -1, .handover_out = -1};
+    char why[1024];
 
     d.console = (struct as_console_shared){fds->log, "dispatcher", &d.journal, 0};
     d.log =
@@ -197,6 +200,12 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
     (void)as_prompt_set_slice(AS_PROMPT_SLICE);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* Ctrl-C reaches the supervisor, which sends DRAIN */
+    if (as_plugin_load_all(as_str_of(as_option_str(opts, AS_OPT_ROUTER_PLUGIN)), why,
+                           sizeof(why))) {
+        as_log_event(&d.log, AS_LOG_ERROR, "dispatcher_failed", "reason=\"--%s: %s\"",
+                     as_option_key(AS_OPT_ROUTER_PLUGIN), why);
+        return AS_EXIT_CODE_CONFIG;
+    }
     d.n_lanes = (uint32_t)as_option_u64(opts, AS_OPT_THREADS);
     d.lanes = as_xalloc(d.n_lanes * sizeof(*d.lanes));
     d.budgets = as_conf_budgets(opts);

@@ -4,6 +4,7 @@
 #include "app/controller/initial_state.h"
 #include "app/options/argument.h"
 #include "app/server/early_dispatcher.h"
+#include "app/server/plugin_check.h"
 #include "app/server/ports.h"
 #include "app/server/resume.h"
 #include "conf/option/exit_code.h"
@@ -345,6 +346,8 @@ static int set_up_and_supervise(struct run *r, struct as_buf *err)
         setenv("AS_RAY", "1", 1); /* for the worker program, also while it describes the code */
     strip_host_brackets(r);
     rc = check_files(err);
+    if (rc == AS_EXIT_CODE_OK)
+        rc = as_plugin_check(r->opts, err);
     if (rc != AS_EXIT_CODE_OK)
         return rc;
     if (as_notify_init(&r->notify) < 0)

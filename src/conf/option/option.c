@@ -2,6 +2,7 @@
 
 #include "base/suggest.h"
 #include "conf/option/option_row.h"
+#include "core/route/plugin_list.h"
 #include "wire/http/origin.h"
 
 #define X(id, key, type, min, max, def, words, scope, group, doc)                                  \
@@ -204,6 +205,13 @@ static int check_together(const struct as_option_set *o, struct as_buf *err)
     if (!as_origin_list_is_valid(as_str_of(o->v[AS_OPT_ALLOW_ORIGIN].s), &bad)) {
         as_buf_printf(err, "--%s: '%.*s' is not like https://host or http://host:port",
                       as_option_key(AS_OPT_ALLOW_ORIGIN), AS_STR_FMT(bad));
+        return AS_EINVALID;
+    }
+    if (!as_plugin_list_is_valid(as_str_of(o->v[AS_OPT_ROUTER_PLUGIN].s), &bad)) {
+        as_buf_printf(err,
+                      "--%s: '%.*s' is not NAME=FILE, its name comes twice, or it is one of "
+                      "more than %u",
+                      as_option_key(AS_OPT_ROUTER_PLUGIN), AS_STR_FMT(bad), AS_PLUGINS_MAX);
         return AS_EINVALID;
     }
     if (!is_root_path(as_str_of(o->v[AS_OPT_ROOT_PATH].s))) {

@@ -189,6 +189,8 @@ enum as_option_type {
     X(ROUTER, "router", ENUM, 0, 0, "late_binding",                                                \
       "late_binding|least_ongoing|pow_2|round_robin|consistent_hash|session", RDB, "Queues",       \
       "how a replica is chosen for a request")               \
+    X(ROUTER_PLUGIN, "router-plugin", STRING, 0, 4095, "", "NAME=FILE", RD, "Queues",              \
+      "routers in C, separated by commas; request_router_class names one as plugin:NAME")          \
     X(MAX_QUEUED_REQUESTS, "max-queued-requests", INT, -1, 10000000, "1024", "", RDB, "Queues",    \
       "most queued requests, unless a deployment sets it; -1: bytes only")                         \
     X(REQUEST_TIMEOUT, "request-timeout", DURATION, 0, 86400 * AS_SEC, "off", "off", RDB,          \

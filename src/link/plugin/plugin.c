@@ -18,24 +18,6 @@ const struct as_router_plugin *as_plugin_find(struct as_str name)
     return NULL;
 }
 
-bool as_plugin_split(struct as_str option, struct as_str *ret_name, struct as_str *ret_path)
-{
-    static const char allowed[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    const char *equals = memchr(option.p, '=', option.n);
-    size_t n = equals ? (size_t)(equals - option.p) : 0;
-
-    if (!n || n > AS_PLUGIN_NAME_MAX || n + 1 == option.n)
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        if (!memchr(allowed, option.p[i], sizeof(allowed) - 1))
-            return false;
-    }
-    *ret_name = (struct as_str){option.p, n};
-    *ret_path = (struct as_str){equals + 1, option.n - n - 1};
-    return true;
-}
-
 /* NULL, or what is wrong with it. */
 static const char *check(const struct as_router_plugin *p)
 {
@@ -85,6 +67,20 @@ int as_plugin_load(struct as_str name, const char *path, char *why, size_t n)
     plugins[n_plugins].table = p;
     snprintf(plugins[n_plugins++].name, sizeof(plugins[0].name), "%.*s", AS_STR_FMT(name));
     return 0;
+}
+
+int as_plugin_load_all(struct as_str list, char *why, size_t n)
+{
+    struct as_str entry, name, path;
+    int err = 0;
+
+    while (!err && as_plugin_list_next(&list, &entry) && as_plugin_split(entry, &name, &path)) {
+        char *file = as_str_dup(path);
+
+        err = as_plugin_load(name, file, why, n);
+        free(file);
+    }
+    return err;
 }
 
 /* --- asking --- */

@@ -10,16 +10,14 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "core/dispatch/deployment.h"
+#include "core/route/plugin_list.h"
 
-#define AS_PLUGINS_MAX     16u
-#define AS_PLUGIN_NAME_MAX 63u
-
-/* Splits NAME=FILE. False: it is none; a name has letters, digits, `_` and `-`. */
-bool as_plugin_split(struct as_str option, struct as_str *ret_name, struct as_str *ret_path);
 /* Loads a shared object; it stays loaded. AS_EINVALID, and why (n bytes) says what is wrong: it
  * cannot be loaded, has another ABI, lacks a function, or the name is taken. AS_EFULL: there are
  * AS_PLUGINS_MAX. */
 int as_plugin_load(struct as_str name, const char *path, char *why, size_t n);
+/* Loads all of a valid list (core/route/plugin_list.h); stops at the first error. */
+int as_plugin_load_all(struct as_str list, char *why, size_t n);
 /* The plugin of that name; NULL: none was loaded. */
 const struct as_router_plugin *as_plugin_find(struct as_str name);
 

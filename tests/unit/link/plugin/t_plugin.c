@@ -36,32 +36,16 @@ static const struct as_router_plugin *example(void)
     return as_plugin_find(AS_STR("router_prefix"));
 }
 
-static bool splits(const char *option, const char *name, const char *path)
+static void test_a_list(void **state AS_UNUSED)
 {
-    struct as_str n, p;
-
-    return as_plugin_split(as_str_of(option), &n, &p) && as_str_eq(n, as_str_of(name)) &&
-           as_str_eq(p, as_str_of(path));
-}
-
-static void test_name_and_file(void **state AS_UNUSED)
-{
-    char longest[66];
-    struct as_str n, p;
-
-    assert_true(splits("a-B_9=./x.so", "a-B_9", "./x.so"));
-    assert_true(splits("a=/p=q.so", "a", "/p=q.so"));
-    assert_false(as_plugin_split(AS_STR("x.so"), &n, &p));
-    assert_false(as_plugin_split(AS_STR("=x.so"), &n, &p));
-    assert_false(as_plugin_split(AS_STR("a="), &n, &p));
-    assert_false(as_plugin_split(AS_STR("a b=x.so"), &n, &p));
-    assert_false(as_plugin_split(AS_STR(""), &n, &p));
-    memset(longest, 'n', sizeof(longest));
-    longest[AS_PLUGIN_NAME_MAX] = '=';
-    assert_true(as_plugin_split((struct as_str){longest, AS_PLUGIN_NAME_MAX + 2}, &n, &p));
-    longest[AS_PLUGIN_NAME_MAX] = 'n';
-    longest[AS_PLUGIN_NAME_MAX + 1] = '=';
-    assert_false(as_plugin_split((struct as_str){longest, AS_PLUGIN_NAME_MAX + 3}, &n, &p));
+    assert_int_equal(as_plugin_load_all(AS_STR(""), why, sizeof(why)), 0);
+    assert_int_equal(as_plugin_load_all(AS_STR("one=" PLUGINS "/router_prefix.so,two=" PLUGINS
+                                               "/router_abi.so,three=" PLUGINS "/router_prefix.so"),
+                                        why, sizeof(why)),
+                     AS_EINVALID);
+    assert_non_null(as_plugin_find(AS_STR("one")));
+    assert_null(as_plugin_find(AS_STR("two")));
+    assert_null(as_plugin_find(AS_STR("three")));
 }
 
 static void test_a_name_is_loaded_once(void **state AS_UNUSED)
@@ -206,7 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_no_router_is_refused),
-        cmocka_unit_test(test_name_and_file),
+        cmocka_unit_test(test_a_list),
         cmocka_unit_test(test_a_name_is_loaded_once),
         cmocka_unit_test(test_kwargs_are_checked_by_the_plugin),
         cmocka_unit_test(test_equal_prefixes_go_to_one_replica),
