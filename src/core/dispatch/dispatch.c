@@ -309,7 +309,7 @@ void as_dispatch_enqueue_anywhere(struct as_deployment *d, struct as_request *q,
 void as_dispatch_send_preferring(struct as_replica *r, struct as_request *q, as_ns now)
 {
     as_dispatch_send(r, q, now);
-    as_dispatch_pull(r, now); /* others may have waited until somebody holds the model */
+    r->deployment->pulls |= r->deployment->n_preferring != 0;
 }
 
 /* Sends q (QUEUED, in no list), or lets it wait: for its groups, or for any replica. */

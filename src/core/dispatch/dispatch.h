@@ -64,7 +64,9 @@ void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns no
 void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns now);
 /* Sends q (QUEUED, in no list) to any replica with room, or puts it into the queue. */
 void as_dispatch_enqueue_anywhere(struct as_deployment *d, struct as_request *q, as_ns now);
-/* Sends q, which had a preference, to r, and then r what it may take. */
+/* Sends q, which had a preference, to r. as_preference_run must follow: r may have come to hold the
+ * model for which others wait. Not at once: these may be younger than others that are about to be
+ * placed. */
 void as_dispatch_send_preferring(struct as_replica *r, struct as_request *q, as_ns now);
 /* Sends r what it may take from the queue. */
 void as_dispatch_fill(struct as_replica *r, as_ns now);

@@ -5,8 +5,6 @@
 #include "core/dispatch/dispatch.h"
 #include "core/dispatch/multiplex.h"
 
-#define SCAN_MAX 64u /* requests of a line that are looked at, when caps delay the first ones */
-
 /* --- groups --- */
 
 void as_group_init(struct as_group *g, struct as_replica *only)
@@ -42,7 +40,7 @@ struct as_replica *as_group_find_free(struct as_group *g, const struct as_reques
 static struct as_request *first_in_line(const struct as_replica *r, const struct as_group *g)
 {
     for (uint32_t p = 0; g->n && p < AS_PRIORITIES; p++) {
-        uint32_t left = SCAN_MAX;
+        uint32_t left = AS_LINE_SCAN;
 
         AS_LIST_EACH_ENTRY(l, const struct as_preference_link, node, &g->line[p]) {
             if (as_replica_can_execute(r, l->preference->request))
@@ -484,8 +482,8 @@ static bool preference_is_ok(const struct as_deployment *d, const struct as_pref
 
         if (l->preference != t || (l->waits && !l->group))
             return false;
-        if (l->waits && l->group->n_members < AS_GROUP_SCAN && as_group_find_free(l->group, q) &&
-            t->due.at != 0)
+        if (l->waits && l->group->n_members < AS_GROUP_SCAN && l->group->n <= AS_LINE_SCAN &&
+            as_group_find_free(l->group, q) && t->due.at != 0)
             return false; /* rule 1 */
     }
     return d->prefers;

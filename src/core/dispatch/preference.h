@@ -74,6 +74,9 @@ void as_group_init(struct as_group *g, struct as_replica *only);
  * at AS_GROUP_SCAN members at most, the next time at the next ones. */
 struct as_replica *as_group_find_free(struct as_group *g, const struct as_request *q);
 #define AS_GROUP_SCAN 64u
+/* Requests of a line that are looked at when caps of models delay the first ones. Those behind wait
+ * until these have gone, or their own time is over. */
+#define AS_LINE_SCAN 64u
 
 /* May q (in no list) have preferences? */
 bool as_preference_applies(const struct as_deployment *d, const struct as_request *q);
