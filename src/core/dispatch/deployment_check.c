@@ -82,7 +82,10 @@ static bool replica_ok(const struct as_replica *r)
         return false;
     if (is_free && (r->free_at >= d->n_free || d->free[r->free_at] != r))
         return false;
-    if (is_free && (r->free_load != r->unanswered || as_preference_first_for(r)))
+    if (is_free && r->free_load != r->unanswered)
+        return false;
+    /* of longer lines not all are looked at: AS_LINE_SCAN */
+    if (is_free && d->n_preferring <= AS_LINE_SCAN && as_preference_first_for(r))
         return false;
     return !as_queue_first_for(&d->queue, &capacity); /* rule 1 */
 }
