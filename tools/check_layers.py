@@ -45,6 +45,7 @@ ROOMS = {
     "base/memory": ["base"],
     "conf/option": [],
     "conf/spec": ["conf/option"],
+    "core/autoscale": [],
     "core/dispatch": ["core/protect", "core/queue", "core/route"],
     "core/protect": ["core/replicas"],
     "core/queue": [],
