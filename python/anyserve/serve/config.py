@@ -95,8 +95,9 @@ _POSITIVE = number(0, above=True)
 
 
 class AutoscalingConfig(Model):
-    """How many replicas a deployment has under load. Kept with the deployment; nothing scales yet: there are
-    `initial_replicas`, else `min_replicas` (at least one)."""
+    """How many replicas a deployment has under load: docs/guide/autoscaling.md. Beside Ray's fields there are
+    target_latency_ms, the latency below which 95 % of the requests shall be (milliseconds), and schedule, minimums by
+    time of day: a list of {"days": "mon-fri", "start": "08:00", "end": "18:00", "min_replicas": 4}."""
 
     min_replicas: int = option(1, integer(0))
     initial_replicas: Optional[int] = option(None, nullable(integer(0)))
@@ -114,6 +115,8 @@ class AutoscalingConfig(Model):
     upscale_delay_s: float = option(30.0, number(0))
     aggregation_function: Union[str, AggregationFunction] = option(AggregationFunction.MEAN, enum(AggregationFunction, True))
     policy: AutoscalingPolicy = option(AutoscalingPolicy, model(AutoscalingPolicy))
+    target_latency_ms: Optional[float] = option(None, nullable(_POSITIVE))
+    schedule: List[Dict[str, Any]] = option(list, list_of(lambda v: json_value(mapping(v))))
 
     def _validate(self) -> None:
         low, high, first = self.min_replicas, self.max_replicas, self.initial_replicas

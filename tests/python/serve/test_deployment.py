@@ -171,12 +171,22 @@ def test_keys_of_everything():
 
 
 @pytest.mark.parametrize("options, replicas", [
-    ({}, 1), ({"num_replicas": None}, 1), ({"num_replicas": 4}, 4), ({"num_replicas": "auto"}, 1),
-    ({"num_replicas": "auto", "autoscaling_config": {"min_replicas": 2}}, 2),
-    ({"autoscaling_config": {"min_replicas": 0, "max_replicas": 3}}, 1),
-    ({"autoscaling_config": AutoscalingConfig(initial_replicas=2, max_replicas=3)}, 2)])  # fmt: skip
+    ({}, 1), ({"num_replicas": None}, 1), ({"num_replicas": 4}, 4), ({"num_replicas": "auto"}, None),
+    ({"autoscaling_config": {"min_replicas": 0, "max_replicas": 3}}, None),
+    ({"autoscaling_config": AutoscalingConfig(initial_replicas=2, max_replicas=3)}, None)])  # fmt: skip
 def test_replicas(options, replicas):
-    assert deployment(**options)(Model).keys()["num_replicas"] == replicas
+    """Without a number beside a configuration, which says how many there are."""
+    assert deployment(**options)(Model).keys().get("num_replicas") == replicas
+
+
+def test_our_keys_of_an_autoscaling_config_are_deployed():
+    own = {"target_latency_ms": 50.0, "schedule": [{"start": "08:00", "end": "18:00", "min_replicas": 2}]}
+    said = deployment(autoscaling_config={"max_replicas": 3, **own})(Model).keys()["autoscaling_config"]
+    assert {key: said[key] for key in own} == own
+    assert "schedule" not in deployment(autoscaling_config={})(Model).keys()["autoscaling_config"]
+    for wrong in {"target_latency_ms": 0}, {"schedule": 3}, {"schedule": ["daily"]}:
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            AutoscalingConfig(**wrong)
 
 
 def test_auto_is_ray_s_config_with_the_fields_given():
@@ -201,9 +211,11 @@ def test_what_has_no_effect_is_said_once(caplog):
                                "ray_actor_options: resources has no effect: there is one machine."]  # fmt: skip
 
 
-def test_autoscaling_says_that_nothing_scales(caplog):
+def test_a_policy_of_its_own_says_that_it_has_no_effect(caplog):
     deployment(autoscaling_config={"max_replicas": 3})(Model).keys()
-    assert caplog.messages == ["autoscaling_config has no effect: it is kept, and nothing scales yet."]
+    assert caplog.messages == []
+    deployment(autoscaling_config={"max_replicas": 3, "policy": {"policy_function": "a:b"}})(Model).keys()
+    assert caplog.messages == ["autoscaling_config: policy has no effect: the built-in policy decides."]
 
 
 def test_modules_of_a_runtime_env_are_found_first(tmp_path):

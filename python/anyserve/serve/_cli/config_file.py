@@ -198,9 +198,10 @@ def _application(doc: Document, path: Path, value: Any) -> Dict[str, Any]:
         out["working_dir"] = os.getcwd()
     elif "working_dir" in out and isinstance(out["working_dir"], str):
         out["working_dir"] = os.path.abspath(out["working_dir"])
-    for key in ("autoscaling_policy", "external_scaler_enabled"):
-        if entry.get(key):
-            _options.say_no_effect(key, "nothing scales yet")
+    if entry.get("autoscaling_policy"):
+        _options.say_no_effect("autoscaling_policy", "the built-in policy decides")
+    if entry.get("external_scaler_enabled"):
+        out["external_scaler_enabled"] = entry["external_scaler_enabled"]
     rows = entry.get("deployments") or []
     if not isinstance(rows, list):
         doc.wrong((*path, "deployments"), "is a list, not %r" % (rows,))

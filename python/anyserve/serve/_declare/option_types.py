@@ -55,7 +55,7 @@ class DeploymentOptions(TypedDict, total=False):
     max_queued_requests: int
     # the HTTP answer to requests beyond max_queued_requests
     backpressure_config: Union[BackpressureConfig, Dict[str, Any], None]
-    # kept; nothing scales yet
+    # the number of replicas follows the load
     autoscaling_config: Union[AutoscalingConfig, Dict[str, Any], None]
     # time between two checks whether a replica that ends is idle
     graceful_shutdown_wait_loop_s: float

@@ -10,7 +10,7 @@ import logging
 import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..config import DEFAULT_REQUEST_ROUTER, AutoscalingConfig, DeploymentConfig, LoggingConfig, RequestRouterConfig, path_of
+from ..config import DEFAULT_POLICY, DEFAULT_REQUEST_ROUTER, AutoscalingConfig, DeploymentConfig, LoggingConfig, RequestRouterConfig, path_of
 
 __all__ = ["ACTOR_OPTIONS", "Option", "OPTIONS", "check_actor_options", "check_own_options", "keys_of", "say_no_effect"]
 
@@ -48,7 +48,7 @@ OPTIONS: Tuple[Option, ...] = (
     Option("max_ongoing_requests", "int", CONFIG, "requests that one replica executes at once"),
     Option("max_queued_requests", "int", CONFIG, "requests that may wait for the deployment; -1: no limit"),
     Option("backpressure_config", "Union[BackpressureConfig, Dict[str, Any], None]", CONFIG, "the HTTP answer to requests beyond max_queued_requests"),
-    Option("autoscaling_config", "Union[AutoscalingConfig, Dict[str, Any], None]", CONFIG, "kept; nothing scales yet"),
+    Option("autoscaling_config", "Union[AutoscalingConfig, Dict[str, Any], None]", CONFIG, "the number of replicas follows the load"),
     Option("graceful_shutdown_wait_loop_s", "float", CONFIG, "time between two checks whether a replica that ends is idle"),
     Option("graceful_shutdown_timeout_s", "float", CONFIG, "time that a replica has to finish its requests"),
     Option("health_check_period_s", "float", CONFIG, "how often `check_health` of the class is called"),
@@ -197,6 +197,8 @@ def _value_of_config(name: str, value: Any) -> Any:
     if isinstance(value, AutoscalingConfig):
         out = value.model_dump(mode="json", exclude_none=True)
         out["policy"]["policy_function"] = path_of(value.policy.policy_function)
+        if not value.schedule:
+            del out["schedule"]
         return out
     if isinstance(value, LoggingConfig):
         return value.model_dump(mode="json", exclude_unset=True)
@@ -213,25 +215,17 @@ def keys_of(config: DeploymentConfig, actor_options: Mapping[str, Any], own: Map
                 keys[row.key or row.name] = _value_of_config(row.name, value)
     keys["max_ongoing_requests"] = config.max_ongoing_requests
     keys["max_queued_requests"] = config.max_queued_requests
-    keys["num_replicas"] = replicas_of(config)
+    if config.autoscaling_config is None:
+        keys["num_replicas"] = 1 if config.num_replicas is None else config.num_replicas
+    elif config.autoscaling_config.policy.policy_function != DEFAULT_POLICY:
+        say_no_effect("autoscaling_config: policy", "the built-in policy decides")
     if not keys.get("logging_config", True):
         del keys["logging_config"]
-    if config.autoscaling_config is not None:
-        say_no_effect("autoscaling_config", "it is kept, and nothing scales yet")
     if config.request_router_config.request_router_class != DEFAULT_REQUEST_ROUTER:
         say_no_effect("request_router_config: request_router_class", "the dispatcher chooses the least loaded replica")
     keys.update(_keys_of_actor_options(actor_options))
     keys.update(own)
     return {name: value for name, value in keys.items() if value is not None}
-
-
-def replicas_of(config: DeploymentConfig) -> int:
-    """How many replicas there are: nothing scales yet."""
-    scaling: Optional[AutoscalingConfig] = config.autoscaling_config
-    if scaling is None:
-        return 1 if config.num_replicas is None else config.num_replicas
-    first = scaling.min_replicas if scaling.initial_replicas is None else scaling.initial_replicas
-    return max(first, 1)
 
 
 def names_of(effect: str) -> List[str]:
