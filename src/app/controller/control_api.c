@@ -2,6 +2,7 @@
 
 #include "app/controller/initial_state.h"
 #include "base/utf8.h"
+#include "conf/spec/spec_autoscale.h"
 #include "conf/spec/spec_row.h"
 #include "io/process/runtime.h"
 #include "wire/json/json.h"
@@ -44,6 +45,20 @@ static int store_change(struct as_control_api *o, const struct as_desired_state_
     return rc;
 }
 
+static int refuse_autoscaled(const struct as_control_api *o, struct as_str id, struct as_buf *err)
+{
+    struct as_spec_walk w;
+
+    if (!as_spec_find_deployment(o->desired.spec->file, id, &w) ||
+        !as_spec_autoscale(w.deployment, NULL))
+        return 0;
+    as_buf_printf(err,
+                  "the number of replicas of '%.*s' follows its load; change min_replicas and "
+                  "max_replicas of its autoscaling_config",
+                  AS_STR_FMT(as_id_name(id)));
+    return AS_EINVALID;
+}
+
 /* The number is stored beside the text, which stays the same. */
 static int scale_deployment(struct as_control_api *o, const struct as_control_request *q,
                             struct as_str id, struct as_buf *err)
@@ -60,7 +75,9 @@ static int scale_deployment(struct as_control_api *o, const struct as_control_re
         as_buf_printf(&cause, "scale %.*s to %u", AS_STR_FMT(q->deployment), q->replicas);
     }
     what.cause = as_buf_slice(&cause);
-    rc = as_desired_state_write_same(&o->desired, q->application, q->deployment, &text, err);
+    rc = refuse_autoscaled(o, id, err);
+    if (rc == 0)
+        rc = as_desired_state_write_same(&o->desired, q->application, q->deployment, &text, err);
     if (rc == 0 &&
         (!reset || as_desired_state_scale_of(&o->desired, 0, id) != AS_DESIRED_STATE_UNSCALED))
         rc = store_change(o, &what, &text, err);

@@ -244,6 +244,14 @@ static void find_devices(struct controller *c)
     }
 }
 
+/* Bytes of memory; 0: not known. */
+static uint64_t machine_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+}
+
 static struct as_reconciler_conf reconciler_conf(struct controller *c,
                                                  const struct as_option_set *o)
 {
@@ -260,6 +268,8 @@ static struct as_reconciler_conf reconciler_conf(struct controller *c,
         .folder = c->folder,
         .gpus = as_buf_cstr(&c->gpus),
         .cpus = as_buf_cstr(&c->cpus),
+        .memory = machine_memory(),
+        .load_interval = as_option_ns(o, AS_OPT_LOAD_INTERVAL),
         .max_starting = max_starting(o),
         .policy = policy(o),
         .tolerate_failures = as_option_str(o, AS_OPT_STATE_DIR)[0] != 0,

@@ -1,5 +1,6 @@
 #include "app/controller/desired_state.h"
 
+#include "conf/spec/spec_autoscale.h"
 #include "conf/spec/spec_diff.h"
 #include "io/loop/clock.h"
 #include "io/process/runtime.h"
@@ -13,7 +14,8 @@ const struct as_spec_limits as_desired_state_limits = {.bytes = AS_STORE_SPEC_MA
                                                        .depth = 1000,
                                                        .applications = UINT32_MAX,
                                                        .deployments = UINT32_MAX,
-                                                       .errors = 1};
+                                                       .errors = 1,
+                                                       .stored = true};
 
 /* --- numbers of replicas set by `scale` --- */
 
@@ -58,12 +60,14 @@ static void qualify_scales(struct as_desired_state_scales *s, const struct as_sp
     }
 }
 
-/* The deployment's num_replicas in the file; -1: there is no such deployment. */
+/* The deployment's num_replicas in the file; -1: there is no such deployment, or the number follows
+ * the load. */
 static int64_t declared_replicas(const struct as_spec *s, struct as_str deployment)
 {
     struct as_spec_walk w;
 
-    return as_spec_find_deployment(s->file, deployment, &w)
+    return as_spec_find_deployment(s->file, deployment, &w) &&
+                   !as_spec_autoscale(w.deployment, NULL)
                ? as_spec_i64(w.deployment, AS_SPEC_DEPLOYMENT_NUM_REPLICAS)
                : -1;
 }

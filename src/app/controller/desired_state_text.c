@@ -1,5 +1,6 @@
 /* The texts of new generations: the newest one, changed. */
 #include "app/controller/desired_state.h"
+#include "conf/spec/spec_autoscale.h"
 #include "conf/spec/spec_diff.h"
 
 /* Without defaults: a default in the text would override an option of the server. */
@@ -82,6 +83,14 @@ static void swap_object(const struct as_spec_object *o, enum as_spec_key list,
     }
 }
 
+/* Keeps the present number of replicas; one that follows the load is not kept in a file. */
+static void keep_replicas(struct as_spec_object *then, const struct as_spec_object *now)
+{
+    if (!as_spec_autoscale(then, NULL) && !as_spec_autoscale(now, NULL))
+        as_spec_set_int(then, AS_SPEC_DEPLOYMENT_NUM_REPLICAS,
+                        as_spec_i64(now, AS_SPEC_DEPLOYMENT_NUM_REPLICAS));
+}
+
 /* Replaces the application by its earlier state `then`, with the present numbers of replicas. */
 static void swap_application(struct as_spec *s, const struct as_spec_object *app,
                              struct as_spec_object *then)
@@ -93,8 +102,7 @@ static void swap_application(struct as_spec *s, const struct as_spec_object *app
             as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, as_str_of(name));
 
         if (now)
-            as_spec_set_int(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS,
-                            as_spec_i64(now, AS_SPEC_DEPLOYMENT_NUM_REPLICAS));
+            keep_replicas(d, now);
     }
     swap_object(s->file, AS_SPEC_FILE_APPLICATIONS, app, then);
 }
@@ -105,7 +113,6 @@ int as_desired_state_write_rollback(struct as_desired_state *d, struct as_str ap
 {
     struct as_spec_object *now, *then, *app, *app_then;
     struct as_spec *s = NULL, *old = NULL;
-    int64_t replicas;
     int rc = as_desired_state_load(d, 0, &s, err);
 
     if (rc == 0)
@@ -113,14 +120,13 @@ int as_desired_state_write_rollback(struct as_desired_state *d, struct as_str ap
     now = rc == 0 ? deployment_of(s, application, deployment, err) : NULL;
     then = now ? deployment_of(old, application, deployment, err) : NULL;
     if (then) {
-        replicas = as_spec_i64(whole ? then : now, AS_SPEC_DEPLOYMENT_NUM_REPLICAS);
         app = application_of(s, application, err);
         app_then = application_of(old, application, err);
         if (as_spec_compare(app, now, app_then, now, NULL) == AS_SPEC_SAME)
             swap_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, now, then);
         else
             swap_application(s, app, app_then);
-        as_spec_set_int(then, AS_SPEC_DEPLOYMENT_NUM_REPLICAS, replicas);
+        keep_replicas(then, whole ? then : now);
         as_desired_state_write(s, text);
     } else if (rc == 0) {
         rc = AS_ENOTFOUND;

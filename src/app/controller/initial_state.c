@@ -1,6 +1,7 @@
 #include "app/controller/initial_state.h"
 
 #include "app/controller/desired_state.h"
+#include "conf/spec/spec_autoscale.h"
 
 static const struct as_spec_object *application(const struct as_spec *s)
 {
@@ -35,7 +36,7 @@ uint32_t as_initial_state_replicas(const struct as_spec *s, const char *deployme
     const struct as_spec_object *d =
         as_spec_find(application(s), AS_SPEC_APPLICATION_DEPLOYMENTS, as_str_of(deployment));
 
-    return d ? (uint32_t)as_spec_i64(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS) : 0;
+    return d ? as_spec_replicas(d) : 0;
 }
 
 int as_initial_state_write(const struct as_option_set *opts, const struct as_declared *app,

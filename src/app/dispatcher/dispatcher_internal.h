@@ -1,8 +1,8 @@
 /* app/dispatcher/dispatcher_internal.h — the dispatcher process, for its own files only.
  *
  * dispatcher.c sets the process up and tears it down, dispatcher_messages.c exchanges messages with
- * the supervisor, dispatcher_shutdown.c drains and stops the loops, dispatcher_heartbeat.c reports
- * that they turn.
+ * the supervisor, dispatcher_load.c tells the controller what autoscaling needs,
+ * dispatcher_shutdown.c drains and stops the loops, dispatcher_heartbeat.c reports that they turn.
  */
 #ifndef AS_APP_DISPATCHER_INTERNAL_H
 #define AS_APP_DISPATCHER_INTERNAL_H
@@ -106,6 +106,11 @@ void as_dispatcher_on_admit_timeout(struct as_timer *t);
 void as_dispatcher_send(struct as_dispatcher *d, const struct as_ctl_message *m);
 void as_dispatcher_send_text(struct as_dispatcher *d, enum as_ctl_type type, struct as_str replica,
                              struct as_str token, struct as_str text);
+
+/* --- dispatcher_load.c --- */
+
+/* Sends LOAD; of as_fleet_ops. */
+bool as_dispatcher_send_load(void *ctx, const struct as_fleet_load *l);
 
 /* --- dispatcher_heartbeat.c --- */
 

@@ -275,6 +275,8 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
     case AS_CTL_STATUS:
         as_status_page_set_status(&d->status_page, m->replica, m->deployment, m->text, m->ns,
                                   m->id == 1 ? (int64_t)m->number : AS_STATUS_PAGE_UNKNOWN);
+        if (m->id == 1)
+            as_fleet_set_wanted(d->fleet, m->deployment, m->number);
         break;
     case AS_CTL_DELETE:
         as_fleet_delete_deployment(d->fleet, m->deployment, m->number != 0);
@@ -334,6 +336,9 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
         break;
     case AS_CTL_ROUTE:
         set_route(d, m);
+        break;
+    case AS_CTL_COUNT:
+        as_fleet_count(d->fleet, m->deployment, m->number != 0, m->id != 0, m->ns);
         break;
     case AS_CTL_CONFIRM:
         as_fleet_confirm(d->fleet, m->id);
@@ -430,6 +435,13 @@ static void on_leaves(void *ctx, struct as_str replica, struct as_str token)
     as_dispatcher_send_text(ctx, AS_CTL_LEAVES, replica, token, AS_STR(""));
 }
 
-const struct as_fleet_ops as_dispatcher_fleet_ops = {
-    on_ready,     on_gone,  on_kill, on_retired, on_answer, on_record, as_dispatcher_on_calls_done,
-    on_confirmed, on_leaves};
+const struct as_fleet_ops as_dispatcher_fleet_ops = {on_ready,
+                                                     on_gone,
+                                                     on_kill,
+                                                     on_retired,
+                                                     on_answer,
+                                                     on_record,
+                                                     as_dispatcher_on_calls_done,
+                                                     on_confirmed,
+                                                     on_leaves,
+                                                     as_dispatcher_send_load};

@@ -7,6 +7,7 @@
 #include "app/server/detach.h"
 #include "app/server/run.h"
 #include "conf/option/exit_code.h"
+#include "conf/spec/spec_autoscale.h"
 #include "conf/spec/spec_diff.h"
 #include "ctl/state/state_dir.h"
 #include "io/process/cgroup.h"
@@ -160,7 +161,7 @@ static int64_t replicas_of(struct as_desired_state *d, const struct as_spec_obje
     struct as_id id;
     int64_t n = as_desired_state_scale_of(d, 0, as_spec_id(app, o, &id));
 
-    return n == AS_DESIRED_STATE_UNSCALED ? as_spec_i64(o, AS_SPEC_DEPLOYMENT_NUM_REPLICAS) : n;
+    return n == AS_DESIRED_STATE_UNSCALED ? as_spec_replicas(o) : n;
 }
 
 static void put_applications(struct as_desired_state *of, struct as_buf *banner)

@@ -145,6 +145,9 @@ enum as_option_type {
       "time for a worker to become ready, and for importing code")                                 \
     X(MAX_STARTING, "max-starting", INT, 0, 1024, "0", "", RC, "Workers",                          \
       "workers that start at the same time; 0: two per core, at least 2")                          \
+    X(LOAD_INTERVAL, "load-interval", DURATION, AS_MS, 60 * AS_SEC, "100ms", "", RC, "Workers",    \
+      "least time between two counts of a deployment's requests, by which its replicas are "       \
+      "scaled; the first request of one without replicas is counted at once")                      \
     X(WARM_SPARES, "warm-spares", INT, 0, 64, "0", "", RC, "Workers",                              \
       "processes of each deployment that have loaded its code and wait to replace a dead replica") \
     X(STOP_TIMEOUT, "stop-timeout", DURATION, 0, 86400 * AS_SEC, "10s", "", RCB, "Workers",        \

@@ -59,6 +59,7 @@ struct as_spec_limits {
     uint32_t applications; /* of a file */
     uint32_t deployments;  /* of a file, in all applications together */
     uint32_t errors;       /* that are reported; the others are only counted */
+    bool stored;           /* it is a text of the store, maybe of an earlier version */
 };
 
 struct as_option_set;

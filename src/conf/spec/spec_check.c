@@ -1,4 +1,5 @@
 /* conf/spec/spec_check.c — the checks of a deployment file that need more than one key. */
+#include "conf/spec/spec_autoscale.h"
 #include "conf/spec/spec_internal.h"
 
 #define CPUS_MAX 1024 /* CPU_SETSIZE */
@@ -142,6 +143,46 @@ static void check_backpressure(struct as_spec_reader *r, const struct as_spec_va
         as_spec_error(r->errors, v->line, v->column, "backpressure_config: %s", why);
 }
 
+/* Both together are an error, in Ray Serve's words. Texts of the store may have both, from a
+ * version that did not use the configuration. */
+static void check_replicas(struct as_spec_reader *r, const struct as_spec_object *o)
+{
+    const struct as_spec_value *n = as_spec_value(o, AS_SPEC_DEPLOYMENT_NUM_REPLICAS),
+                               *scaling = as_spec_value(o, AS_SPEC_DEPLOYMENT_AUTOSCALING);
+    bool automatic = n->i == AS_SPEC_REPLICAS_AUTO;
+    struct as_autoscale_config c;
+    struct as_buf why = {0};
+
+    as_autoscale_config_init(&c, automatic);
+    if (scaling->s && as_spec_read_autoscale(scaling->s, &c, &why) < 0)
+        as_spec_error(r->errors, scaling->line, scaling->column, "autoscaling_config: %.*s",
+                      AS_STR_FMT(as_buf_slice(&why)));
+    else if (scaling->s && n->from != AS_SPEC_FROM_DEFAULT && !automatic && r->limits &&
+             !r->limits->stored)
+        as_spec_error(r->errors, n->line, n->column,
+                      "num_replicas: Manually setting num_replicas is not allowed when "
+                      "autoscaling_config is provided.");
+    as_buf_fini(&why);
+}
+
+/* In Ray Serve, too, only one of the two may set the number. */
+static void check_external_scaler(struct as_spec_reader *r, const struct as_spec_object *app)
+{
+    const struct as_spec_value *external = as_spec_value(app, AS_SPEC_APPLICATION_EXTERNAL_SCALER);
+
+    for (uint32_t i = 0; external->i && i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS);
+         i++) {
+        const struct as_spec_object *d = as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i);
+
+        if (as_spec_autoscale(d, NULL))
+            as_spec_error(
+                r->errors, external->line, external->column,
+                "external_scaler_enabled: deployment '%s' has an autoscaling_config; only "
+                "one of them can set its number of replicas",
+                d->v[0].s ? d->v[0].s : "");
+    }
+}
+
 static void check_deployment(struct as_spec_reader *r, const struct as_spec_object *o)
 {
     const struct as_spec_value *gpus = as_spec_value(o, AS_SPEC_DEPLOYMENT_NUM_GPUS),
@@ -160,6 +201,7 @@ static void check_deployment(struct as_spec_reader *r, const struct as_spec_obje
         as_spec_error(r->errors, num->line, num->column,
                       "num_cpus: above 1 it must be a whole number, for cpu_affinity: auto");
     check_update(r, o);
+    check_replicas(r, o);
     check_backpressure(r, as_spec_value(o, AS_SPEC_DEPLOYMENT_BACKPRESSURE));
 }
 
@@ -184,6 +226,8 @@ void as_spec_check(struct as_spec_reader *r, const struct as_spec_object *o)
 
 void as_spec_check_merged(struct as_spec_reader *r, const struct as_spec_object *file)
 {
+    for (uint32_t i = 0; i < as_spec_count(file, AS_SPEC_FILE_APPLICATIONS); i++)
+        check_external_scaler(r, as_spec_object(file, AS_SPEC_FILE_APPLICATIONS, i));
     for (struct as_spec_walk w = {0}; as_spec_next(file, &w);)
         check_deployment(r, w.deployment);
 }

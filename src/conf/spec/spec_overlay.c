@@ -2,7 +2,25 @@
  * file.
  */
 #include "base/suggest.h"
+#include "conf/spec/spec_autoscale.h"
 #include "conf/spec/spec_internal.h"
+
+static bool is_in_file(const struct as_spec_object *o, enum as_spec_key key)
+{
+    return as_spec_value(o, key)->from == AS_SPEC_FROM_FILE;
+}
+
+/* Of num_replicas and autoscaling_config only one counts: the file's, if it has one of them. With
+ * `auto` both belong together. */
+static bool is_overridden(const struct as_spec_object *o, enum as_spec_key key)
+{
+    bool replicas = is_in_file(o, AS_SPEC_DEPLOYMENT_NUM_REPLICAS),
+         automatic = as_spec_value(o, AS_SPEC_DEPLOYMENT_NUM_REPLICAS)->i == AS_SPEC_REPLICAS_AUTO;
+
+    return (key == AS_SPEC_DEPLOYMENT_NUM_REPLICAS &&
+            is_in_file(o, AS_SPEC_DEPLOYMENT_AUTOSCALING)) ||
+           (key == AS_SPEC_DEPLOYMENT_AUTOSCALING && replicas && !automatic);
+}
 
 /* For each key: the value of the file, else of the code, else the default. */
 static void merge_values(struct as_spec_object *o, const struct as_spec_object *code)
@@ -12,6 +30,8 @@ static void merge_values(struct as_spec_object *o, const struct as_spec_object *
     for (uint32_t i = 0; i < width; i++) {
         struct as_spec_value *v = &o->v[i];
 
+        if (o->level == AS_SPEC_LEVEL_DEPLOYMENT && is_overridden(o, first + i))
+            continue;
         if (as_spec_rows[first + i].type == AS_SPEC_OBJECT && v->from == AS_SPEC_FROM_FILE)
             merge_values(v->objects[0], code->v[i].objects[0]);
         else if (v->from == AS_SPEC_FROM_DEFAULT && code->v[i].from == AS_SPEC_FROM_CODE)

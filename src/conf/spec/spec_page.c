@@ -28,6 +28,8 @@ static void put_bounds(const struct as_spec_row *row, struct as_buf *b)
         as_buf_str(b, " … ");
         as_spec_put_number(row, row->max, b);
         as_buf_str(b, row->flags & AS_SPEC_NOT_ZERO ? ", not 0" : "");
+        if (row->type == AS_SPEC_INT && row->words[0])
+            as_buf_printf(b, ", or `%s`", row->words);
         break;
     case AS_SPEC_AMOUNT:
         as_spec_put_number(row, row->min, b);

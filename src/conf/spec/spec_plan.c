@@ -1,5 +1,6 @@
 #include "conf/spec/spec_plan.h"
 
+#include "conf/spec/spec_autoscale.h"
 #include "conf/spec/spec_diff.h"
 #include "conf/spec/spec_internal.h"
 #include "wire/frame/frame.h"
@@ -39,7 +40,7 @@ void as_spec_plan_target(struct as_plan_target *ret_t, const struct as_spec_obje
         .generation = generation,
         .version = as_spec_hash(app, deployment, AS_SPEC_RESTART),
         .config = as_spec_hash(app, deployment, AS_SPEC_RECONFIGURE),
-        .replicas = (uint32_t)as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_NUM_REPLICAS),
+        .replicas = as_spec_replicas(deployment),
         .policy = p,
     };
 }

@@ -1,5 +1,6 @@
 /* conf/spec/spec_print.c — a spec as YAML and as JSON. */
 #include "conf/option/option_row.h"
+#include "conf/spec/spec_autoscale.h"
 #include "conf/spec/spec_internal.h"
 #include "wire/json/json.h"
 
@@ -18,7 +19,10 @@ void as_spec_put_value(const struct as_spec_row *row, const struct as_spec_value
         break;
     case AS_SPEC_INT:
     case AS_SPEC_SIZE:
-        as_json_put_i64(out, v->i);
+        if (row->words[0] && v->i < 0)
+            as_json_put_cstr(out, row->words);
+        else
+            as_json_put_i64(out, v->i);
         break;
     case AS_SPEC_AMOUNT:
         if (v->i < 0)
@@ -73,6 +77,14 @@ static bool is_object(const struct as_spec_row *row)
     return row->type == AS_SPEC_OBJECT || row->type == AS_SPEC_OBJECTS;
 }
 
+/* The default of num_replicas does not count beside autoscaling_config, and as a value of the file
+ * it would contradict it. */
+static bool is_without_effect(const struct as_spec_object *o, enum as_spec_key key)
+{
+    return key == AS_SPEC_DEPLOYMENT_NUM_REPLICAS &&
+           as_spec_value(o, key)->from == AS_SPEC_FROM_DEFAULT && as_spec_autoscale(o, NULL);
+}
+
 void as_spec_json(const struct as_spec_object *o, bool all, struct as_buf *out)
 {
     uint32_t first = as_spec_first_key(o->level), width = as_spec_key_count(o->level);
@@ -82,7 +94,7 @@ void as_spec_json(const struct as_spec_object *o, bool all, struct as_buf *out)
         const struct as_spec_row *row = &as_spec_rows[first + i];
         const struct as_spec_value *v = &o->v[i];
 
-        if (!v->set || (!all && v->from == AS_SPEC_FROM_DEFAULT))
+        if (!v->set || (!all && v->from == AS_SPEC_FROM_DEFAULT) || is_without_effect(o, first + i))
             continue;
         as_json_put_key(out, row->key);
         if (!is_object(row)) {
@@ -202,7 +214,7 @@ static void print_object(const struct as_spec_object *o, uint32_t depth, bool it
     bool any = false;
 
     for (uint32_t i = 0; i < width; i++) {
-        if (!is_printed(&as_spec_rows[first + i], &o->v[i], all))
+        if (!is_printed(&as_spec_rows[first + i], &o->v[i], all) || is_without_effect(o, first + i))
             continue;
         indent(out, depth);
         if (item)

@@ -21,7 +21,7 @@ enum as_spec_level {
 
 enum as_spec_type {
     AS_SPEC_BOOL,     /* true, false */
-    AS_SPEC_INT,      /* a whole number */
+    AS_SPEC_INT,      /* a whole number; or the word in `words`, whose value is -1 */
     AS_SPEC_NUMBER,   /* value and bounds are in thousandths */
     AS_SPEC_DURATION, /* a number of seconds; value and bounds are in ns */
     AS_SPEC_SIZE,     /* bytes, or "512M"; the suffixes of options */
@@ -87,12 +87,16 @@ enum as_spec_class {
       "as Ray Serve's: `env_vars` are added to env, `working_dir` is the key of this level, the "  \
       "folders of `py_modules` (absolute paths of modules) are PYTHONPATH; keys of this level "    \
       "count more, and it is stored as them")                                                      \
+    X(APPLICATION, EXTERNAL_SCALER, "external_scaler_enabled", BOOL, 0, 1, "", "", LIGHT, 0,  \
+      "as Ray Serve's: a program of yours sets the numbers of replicas (`POST …/scale`), so no " \
+      "deployment may have an autoscaling_config")                                                 \
     X(APPLICATION, DEPLOYMENTS, "deployments", OBJECTS, 0, 100000, "", "deployment", SAME, 0,      \
       "options of its deployments; a deployment that is not listed has those of the code")         \
     X(DEPLOYMENT, NAME, "name", STRING, 1, AS_SPEC_NAME_MAX, "", "name", SAME,                     \
       REQUIRED | AS_SPEC_UNIQUE, "the name in the code; unique in its application")                \
-    X(DEPLOYMENT, NUM_REPLICAS, "num_replicas", INT, 0, 1024, "1", "", LIGHT, 0,                   \
-      "number of workers that serve it")                                                           \
+    X(DEPLOYMENT, NUM_REPLICAS, "num_replicas", INT, 0, 1024, "1", "auto", LIGHT, 0,               \
+      "number of workers that serve it; `auto`: autoscaling_config says, with a default of 100 "   \
+      "for max_replicas")                                                                          \
     X(DEPLOYMENT, INGRESS, "ingress", BOOL, 0, 1, "", "", LIGHT, 0,                                \
       "it is what a handle of the application calls; set by the program that deploys it")          \
     X(DEPLOYMENT, VERSION, "version", TEXT, 1, 128, "", "", RESTART, 0,                            \
@@ -164,8 +168,11 @@ enum as_spec_class {
       "object:min_replicas|initial_replicas|max_replicas|target_ongoing_requests|"                 \
       "metrics_interval_s|look_back_period_s|smoothing_factor|upscale_smoothing_factor|"           \
       "downscale_smoothing_factor|upscaling_factor|downscaling_factor|downscale_delay_s|"          \
-      "downscale_to_zero_delay_s|upscale_delay_s|aggregation_function|policy",                     \
-      LIGHT, 0, "as Ray Serve's: kept; num_replicas says how many replicas there are")             \
+      "downscale_to_zero_delay_s|upscale_delay_s|aggregation_function|policy|target_latency_ms|"   \
+      "schedule",                                                                                  \
+      LIGHT, 0,                                                                                    \
+      "the number of replicas follows the load, as Ray Serve's; [its keys](autoscaling.md); not "  \
+      "with a number in num_replicas")                                                             \
     X(DEPLOYMENT, REQUEST_ROUTER, "request_router_config", JSON, 0, 65536, "",                     \
       "object:request_router_class|request_router_kwargs|request_routing_stats_period_s|"          \
       "request_routing_stats_timeout_s|initial_backoff_s|backoff_multiplier|max_backoff_s",        \

@@ -59,8 +59,11 @@ static void put_text_type(struct as_buf *b, const struct as_spec_row *row, bool 
 static void put_number_type(struct as_buf *b, const struct as_spec_row *row, bool null)
 {
     bool size = row->type == AS_SPEC_SIZE, amount = row->type == AS_SPEC_AMOUNT;
+    bool word = row->type == AS_SPEC_INT && row->words[0];
+    struct as_buf pattern = {0};
 
-    if (size || amount)
+    as_buf_printf(&pattern, "^%s$", row->words);
+    if (size || amount || word)
         put_types(b, TYPES("integer", "string"), null);
     else if (row->type == AS_SPEC_INT)
         put_types(b, TYPES("integer"), null);
@@ -72,6 +75,9 @@ static void put_number_type(struct as_buf *b, const struct as_spec_row *row, boo
         as_json_put_member_text(b, "pattern",
                                 size ? "^[0-9]+[KMGT]?$" : "^(0{0,2}[0-9]|0?[0-9]{2}|100)%$");
     }
+    if (word)
+        as_json_put_member_text(b, "pattern", as_buf_cstr(&pattern));
+    as_buf_fini(&pattern);
     if (row->flags & AS_SPEC_NOT_ZERO) {
         as_json_put_member_open(b, "not", '{');
         as_json_put_member_u64(b, "const", 0);

@@ -69,6 +69,11 @@ static bool read_int(struct as_spec_reader *r, const struct as_spec_row *row,
     double d;
     int64_t i;
 
+    if (row->type == AS_SPEC_INT && row->words[0] && is_scalar(n, AS_SPEC_WORD) &&
+        as_str_eq(n->text, as_str_of(row->words))) {
+        v->i = -1;
+        return true;
+    }
     if (!is_number(n))
         return fail_value(r, row->key, n, "is not a whole number");
     d = as_spec_scalar_f64(n);

@@ -13,9 +13,11 @@ static uint32_t clamp(uint32_t v, double least, double most)
 void as_autoscaler_init(struct as_autoscaler *a, const struct as_autoscale_config *config,
                         uint32_t target)
 {
-    *a = (struct as_autoscaler){.config = *config, .next_due = AS_NEVER};
-    a->target = clamp(target, config->min_replicas, config->max_replicas);
-    as_load_history_init(&a->history, as_autoscale_look_back(config));
+    struct as_autoscale_config c = *config;
+
+    *a = (struct as_autoscaler){.config = c, .next_due = AS_NEVER};
+    a->target = clamp(target, c.min_replicas, c.max_replicas);
+    as_load_history_init(&a->history, as_autoscale_look_back(&c));
     a->last = (struct as_autoscale_decision){
         .target = a->target, .desired = a->target, .next = a->target, .at = AS_NEVER};
 }
@@ -260,6 +262,9 @@ bool as_autoscaler_decide(struct as_autoscaler *a, const struct as_autoscale_inp
                                         .at = AS_NEVER};
     snprintf(d->lack, sizeof(d->lack), "%.*s", AS_STR_CUT(in->lack, sizeof(d->lack) - 1));
     a->next_due = a->config.schedule.n ? now + AS_MAX(in->wall.left, AS_MS) : AS_NEVER;
+    /* the rate falls while nothing is reported */
+    if (a->config.target_latency_ms >= 0 && a->times.rate > 0)
+        a->next_due = AS_MIN(a->next_due, now + AS_MAX(TICK, a->history.width));
     apply_delay(a, d, judge_both(a, in, now, d), now);
     d->next = a->target;
     if (enforced && !d->bound)

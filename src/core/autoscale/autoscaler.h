@@ -106,8 +106,8 @@ struct as_autoscale_wish {
     enum as_queue_model_result model;
 };
 
-/* config was checked. target: the number that the deployment has; it is brought between
- * min_replicas and max_replicas. */
+/* config was checked, and may be that of `a`. target: the number that the deployment has; it is
+ * brought between min_replicas and max_replicas. */
 void as_autoscaler_init(struct as_autoscaler *a, const struct as_autoscale_config *config,
                         uint32_t target);
 /* Another configuration; number, history and counts stay. */

@@ -262,6 +262,11 @@ as_ns as_plan_next_due(const struct as_plan *p)
     return next;
 }
 
+void as_replica_slot_set_load(struct as_replica_slot *slot, uint32_t n)
+{
+    slot->load = n;
+}
+
 uint32_t as_plan_revive(struct as_plan *p, as_ns now)
 {
     uint32_t n = 0;

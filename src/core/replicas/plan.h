@@ -92,7 +92,9 @@ struct as_plan_policy {
     struct as_restart_conf restart; /* give_up: max_restarts; 0 never */
     /* a process that is not READY after this, or not again after LOST, is killed */
     as_ns start_timeout;
-    as_ns configure_timeout; /* a process that has not answered a configure after this is killed */
+    /* a process that has not answered another config after this is killed; for another rank or
+     * world there is no such time, since it may only be busy */
+    as_ns configure_timeout;
     /* For a replica these come from the last target of the version that it runs: */
     as_ns drain_timeout; /* graceful_shutdown_timeout_s: from retire to stop */
     /* graceful_shutdown_wait_loop_s: retire and kill are repeated after this; > 0 */
@@ -256,6 +258,9 @@ void as_replica_slot_leaves(struct as_replica_slot *slot, as_ns now);
 /* ok false: the process refused and is unchanged; text: why. */
 void as_replica_slot_configured(struct as_replica_slot *slot, uint64_t ask, bool ok,
                                 struct as_str text, as_ns now);
+/* The dispatcher says that it has n requests, which it executes or which wait there. Of replicas
+ * that are equal otherwise the one with the fewest is retired. */
+void as_replica_slot_set_load(struct as_replica_slot *slot, uint32_t n);
 /* Its process is dead. reason: text for people, may have several lines. */
 void as_replica_slot_died(struct as_replica_slot *slot, enum as_exit_kind kind,
                           struct as_str reason, as_ns now);

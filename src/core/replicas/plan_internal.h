@@ -26,7 +26,8 @@ struct as_replica_slot {
     as_ns ready_at;                /* when this process was first READY; 0: not yet */
     uint64_t configure_id; /* UPDATING: the number of the configure that is not answered yet … */
     struct as_replica_slot_facts configure_facts; /* … and the facts that it sent */
-    bool given_up;                                /* it was given up, and was not READY since */
+    uint32_t load;          /* requests that its process has, as was said last */
+    bool given_up;          /* it was given up, and was not READY since */
     bool refuses_configure; /* its process has refused a configure, so it must be replaced */
     uint32_t n_name, n_reason;
     char name[AS_PLAN_NAME_MAX + 16];

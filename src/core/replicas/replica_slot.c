@@ -263,6 +263,7 @@ void as_replica_slot_clear_stale(struct as_replica_slot *slot)
 void as_replica_slot_configure(struct as_replica_slot *slot, as_ns now)
 {
     struct as_plan *p = slot->plan;
+    bool other_config = slot->facts.config != p->target.config;
 
     AS_ASSERT(slot->state == AS_REPLICA_SLOT_RUNNING);
     slot->configure_facts = slot->facts;
@@ -273,8 +274,11 @@ void as_replica_slot_configure(struct as_replica_slot *slot, as_ns now)
     slot->configure_id = ++p->last_configure_id;
     slot->facts.unsure = true;
     save_facts(slot);
+    /* A handler may run for longer than the timeout, and a number of replicas that follows the load
+     * changes often: that is no reason to kill it. */
     set_state(slot, AS_REPLICA_SLOT_UPDATING,
-              deadline_after(slot, target_policy(slot)->configure_timeout, now));
+              other_config ? deadline_after(slot, target_policy(slot)->configure_timeout, now)
+                           : AS_NEVER);
     p->ops.configure(p->ctx, slot, slot->configure_id, &slot->configure_facts);
 }
 
@@ -402,6 +406,7 @@ void as_replica_slot_died(struct as_replica_slot *slot, enum as_exit_kind kind,
 
     if (!state_is_in(slot, WITH_PROCESS))
         return;
+    slot->load = 0;
     set_reason(slot, reason);
     if (as_replica_slot_is_ending(slot)) {
         remove_slot(slot);

@@ -135,8 +135,9 @@ static struct slot_counts count_slots(const struct as_plan *p)
     return c;
 }
 
-/* a is retired before b if it serves less, is old, or is not of the stable version, or else if its
- * rank is higher (so that the ranks of those that stay need not change). */
+/* a is retired before b if it serves less, is old, or is not of the stable version; then if it has
+ * fewer requests; or else if its rank is higher (so that the ranks of those that stay need not
+ * change). */
 bool as_rollout_retires_before(const struct as_replica_slot *a, const struct as_replica_slot *b)
 {
     bool old_a = as_rollout_is_old(a), old_b = as_rollout_is_old(b);
@@ -147,6 +148,8 @@ bool as_rollout_retires_before(const struct as_replica_slot *a, const struct as_
         return old_a;
     if (old_a && is_stable(a) != is_stable(b))
         return is_stable(b);
+    if (a->load != b->load)
+        return a->load < b->load;
     return a->facts.rank > b->facts.rank;
 }
 

@@ -55,6 +55,8 @@
  *              new controller. number 1: EXITED follows, since nobody has decided about its end.
  *              id 1: the dispatcher has sent LEAVES.
  *   STAYS      deployment: DOWN was sent, and no UP since. After the RUNS.
+ *   TARGET     deployment, number: its target number of replicas as STATUS said it last. After the
+ *              RUNS.
  *   SPAWNED    replica, token, pid: answers SPAWN.
  *   EXITED     replica, token, pid, number = wait status, kind, text = reason and last lines.
  *   DISPATCHER state: READY or LOST.
@@ -113,6 +115,8 @@
  *              before. At most AS_CTL_DECLARED_MAX bytes in all. A deployment that was declared to
  *              the supervisor, and is not before SERVING, is forgotten.
  *   RETIRE     replica, token: send it no new requests. Answered by RETIRED.
+ *   COUNT      deployment, number 1: send LOAD now, then when its counts change, at most once in
+ *              ns; id 1: with its times. number 0: no more. To be sent to each new dispatcher.
  *   ASK        replica, token, id, text: an operation and its body (as_ctl_parse_ask).
  *   REFUSED    number: what the control API has refused since the last one, for the metrics.
  *   ROUTE      deployment, text = prefix: requests of HTTP below it go there; "": none do. The
@@ -124,6 +128,8 @@
  *   CONFIRMED  id: answers CONFIRM.
  *   LEAVES     replica, token: the worker has begun to drain by itself, since somebody has sent it
  *              SIGTERM. It takes no new requests, and ends when it has answered those that it has.
+ *   LOAD       deployment, number of requests that wait, id = number of those that are executed,
+ *              text of ctl/message/load.h: after COUNT.
  */
 /* name, sender, receivers; in the order of their numbers */
 #define AS_CTL_MESSAGE_TABLE(X)                                                                    \
@@ -172,7 +178,10 @@
     X(ROUTE, C, SD)                                                                                \
     X(CONFIRM, C, D)                                                                               \
     X(CONFIRMED, D, C)                                                                             \
-    X(LEAVES, D, SC)
+    X(LEAVES, D, SC)                                                                               \
+    X(TARGET, S, C)                                                                                \
+    X(COUNT, C, D)                                                                                 \
+    X(LOAD, D, C)
 
 enum as_ctl_type {
     AS_CTL_NONE,

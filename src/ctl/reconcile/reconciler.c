@@ -104,6 +104,7 @@ static void on_exited(struct as_reconciler *r, const struct as_ctl_message *m)
 static void on_dispatcher(struct as_reconciler *r, bool serving)
 {
     r->serving = serving;
+    as_reconciler_dispatcher_changed(r);
     for (uint32_t i = 0; i < r->n; i++)
         as_plan_set_serving(r->deployments[i]->plan, serving, as_loop_now(r->loop));
 }
@@ -183,6 +184,7 @@ static void on_told(struct as_reconciler *r, bool complete)
     interleave_start_line(r);
     r->starts.max = r->conf.max_starting;
     as_start_limit_admit(&r->starts, as_loop_now(r->loop));
+    as_reconciler_dispatcher_changed(r);
     for (uint32_t i = 0; i < r->n; i++)
         deliver_events(r, r->deployments[i]);
 }
@@ -251,6 +253,12 @@ void as_reconciler_handle(struct as_reconciler *r, const struct as_ctl_message *
         d = as_reconciler_find(r, m->deployment);
         if (d)
             d->down = true;
+        break;
+    case AS_CTL_TARGET:
+        as_reconciler_on_target(r, m);
+        break;
+    case AS_CTL_LOAD:
+        as_reconciler_on_load(r, m);
         break;
     case AS_CTL_DISPATCHER:
         on_dispatcher(r, m->state == AS_CTL_READY_STATE);
@@ -378,7 +386,7 @@ static bool notify_owner(struct as_reconciler *r)
 static void on_turn_end(struct as_task *t)
 {
     struct as_reconciler *r = AS_CONTAINER(t, struct as_reconciler, turn_end);
-    as_ns next = AS_NEVER, now = as_loop_now(r->loop);
+    as_ns next, now = as_loop_now(r->loop);
 
     if (!r->state_known || r->fatal_sent)
         return;
@@ -390,6 +398,7 @@ static void on_turn_end(struct as_task *t)
     while (notify_owner(r))
         ;
     as_reconciler_prune(r);
+    next = as_reconciler_autoscale(r);
     /* only now: events of one plan may have admitted starts of another */
     for (uint32_t i = 0; i < r->n; i++) {
         as_plan_each(r->deployments[i]->plan, report_wait, r->deployments[i]);

@@ -27,7 +27,11 @@ struct as_reconciler_conf { /* strings outlive the reconciler */
     /* the server's; long contexts are written there (ctl/message/replica_context.h) */
     const char *folder;
     const char *gpus, *cpus; /* devices that replicas may get, as lists: as_spec_devices_init */
-    uint32_t max_starting;   /* processes in STARTING at once, > 0; others are queued */
+    /* bytes that the limits `memory` of all replicas may have together, as far as autoscaling asks
+     * for replicas; 0: not known */
+    uint64_t memory;
+    as_ns load_interval;   /* least time between two counts of the dispatcher, for autoscaling */
+    uint32_t max_starting; /* processes in STARTING at once, > 0; others are queued */
     struct as_plan_policy policy; /* the server's defaults; keys of a deployment override them */
     bool tolerate_failures;       /* the server goes on although a deployment cannot start */
     uint64_t seed;
@@ -89,8 +93,8 @@ uint32_t as_reconciler_clear_failures(struct as_reconciler *r, struct as_str app
 void as_reconciler_set_history(struct as_reconciler *r, struct as_str deployment, uint64_t stable,
                                uint64_t previous, struct as_str failed);
 
-/* RUNS, EXITED, STAYS, DISPATCHER, TOLD, REVIVE; READY, GONE, RETIRED, ANSWER, SPAWNED. Others are
- * ignored. */
+/* RUNS, EXITED, STAYS, TARGET, DISPATCHER, TOLD, REVIVE; READY, GONE, RETIRED, ANSWER, SPAWNED,
+ * LEAVES, LOAD. Others are ignored. */
 void as_reconciler_handle(struct as_reconciler *r, const struct as_ctl_message *m);
 
 /* --- requests of the control API: reconciler_requests.c --- */

@@ -164,6 +164,113 @@ bool as_reconciler_release_devices(void *ctx)
     return some;
 }
 
+/* --- how many replicas the machine can have --- */
+
+struct startable {
+    const struct as_reconciler_deployment *d;
+    uint32_t n; /* replicas that lack nothing */
+};
+
+static void count_startable(void *arg, struct as_replica_slot *slot)
+{
+    struct startable *s = arg;
+    enum as_replica_slot_state state = as_replica_slot_state(slot);
+
+    s->n += state != AS_REPLICA_SLOT_DRAINING && state != AS_REPLICA_SLOT_STOPPING &&
+            !as_replica_slot_lack(slot).n;
+}
+
+/* Bytes that the limits of all replicas with a process leave of the machine's memory. */
+struct memory_sum {
+    const struct as_reconciler_deployment *d;
+    uint64_t used;
+};
+
+static void add_memory(void *arg, struct as_replica_slot *slot)
+{
+    struct memory_sum *sum = arg;
+    struct as_generations_deployment specs;
+
+    if (as_replica_slot_has_process(slot) &&
+        as_generations_find(&sum->d->reconciler->generations,
+                            as_replica_slot_facts(slot)->generation, as_str_of(sum->d->name),
+                            &specs) &&
+        as_spec_is_set(specs.deployment, AS_SPEC_DEPLOYMENT_MEMORY))
+        sum->used += (uint64_t)as_spec_i64(specs.deployment, AS_SPEC_DEPLOYMENT_MEMORY);
+}
+
+/* How many more replicas with this limit fit into the memory that no replica's limit takes. */
+static uint32_t count_memory(const struct as_reconciler *r, const struct as_spec_object *deployment,
+                             uint32_t most, struct as_buf *lack)
+{
+    struct memory_sum sum = {0};
+    uint64_t each, n;
+
+    if (!r->conf.memory || !as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_MEMORY))
+        return most;
+    for (uint32_t i = 0; i < r->n; i++) {
+        sum.d = r->deployments[i];
+        as_plan_each(r->deployments[i]->plan, add_memory, &sum);
+    }
+    each = (uint64_t)as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_MEMORY);
+    n = sum.used < r->conf.memory ? (r->conf.memory - sum.used) / each : 0;
+    if (n < most)
+        as_buf_printf(lack,
+                      "it needs %" PRIu64 " MiB of memory, but %" PRIu64 " of %" PRIu64
+                      " MiB are taken by replicas",
+                      each >> 20, sum.used >> 20, r->conf.memory >> 20);
+    return (uint32_t)AS_MIN(n, (uint64_t)most);
+}
+
+/* How many more can have devices: tried in a copy, with those that are kept for the deployment. */
+static uint32_t count_devices(const struct as_reconciler_deployment *d,
+                              enum as_reconciler_device_kind kind,
+                              const struct as_spec_object *deployment, uint32_t most,
+                              struct as_buf *lack)
+{
+    struct as_spec_devices devices = d->reconciler->devices[kind];
+    const struct as_reconciler_reserved *reserved = &d->reserved[kind];
+    int64_t each = count_wanted_devices(deployment, kind);
+    struct as_buf list = {0};
+    uint32_t n = 0;
+
+    if (each <= 0)
+        return most;
+    for (uint32_t i = 0; i < reserved->n; i++)
+        return_devices(&devices, &reserved->all[i]);
+    while (n < most && as_spec_devices_allocate(&devices, each, &list) == 0)
+        n++;
+    if (n < most)
+        write_lack(&devices, each, kind, lack);
+    as_buf_fini(&list);
+    return n;
+}
+
+uint32_t as_reconciler_startable(const struct as_reconciler_deployment *d, uint32_t most,
+                                 struct as_buf *lack)
+{
+    struct startable s = {.d = d};
+    struct as_generations_deployment specs;
+    uint32_t more;
+
+    as_plan_each(d->plan, count_startable, &s);
+    if (s.n >= most ||
+        !as_generations_find(&d->reconciler->generations, as_plan_target(d->plan)->generation,
+                             as_str_of(d->name), &specs))
+        return AS_AUTOSCALE_ANY;
+    more = count_memory(d->reconciler, specs.deployment, most - s.n, lack);
+    for (enum as_reconciler_device_kind kind = 0; kind < AS_RECONCILER_DEVICE_KINDS; kind++) {
+        struct as_buf why = {0};
+        uint32_t n = count_devices(d, kind, specs.deployment, more, &why);
+
+        if (n < more)
+            as_buf_set(lack, as_buf_slice(&why));
+        more = n;
+        as_buf_fini(&why);
+    }
+    return s.n + more;
+}
+
 /* --- the note --- */
 
 void as_reconciler_write_devices(const struct as_reconciler_process *proc, struct as_buf *note)

@@ -5,6 +5,7 @@
  *   reconciler_target.c    which deployments there are, and the target of each
  *   reconciler_ops.c       carries out what the plans decide
  *   reconciler_start.c     the texts of SPAWN and ASK for a replica
+ *   reconciler_autoscale.c deployments whose number of replicas follows their load
  *   reconciler_devices.c   GPUs and CPUs that replicas have for themselves
  *   reconciler_report.c    status messages to the supervisor
  *   reconciler_requests.c  requests of the control API
@@ -16,6 +17,8 @@
 
 #include "base/buf.h"
 #include "conf/spec/spec_spawn.h"
+#include "core/autoscale/autoscaler.h"
+#include "core/autoscale/service_window.h"
 #include "ctl/reconcile/reconciler.h"
 
 #define AS_RECONCILER_TOKEN_BYTES 16u
@@ -44,15 +47,36 @@ struct as_reconciler_reserved {
     struct as_reconciler_devices *all;
 };
 
+#define AS_RECONCILER_DECISIONS 10u
+
+struct as_reconciler_decision { /* of the autoscaling, that has changed the number */
+    as_ns time;                 /* Unix time */
+    uint32_t from, to;
+    char *reason;
+};
+
+/* The autoscaling of one deployment. */
+struct as_reconciler_scaler {
+    struct as_autoscaler a;
+    struct as_service_window window;
+    uint32_t slots;     /* of all replicas, as the dispatcher said last */
+    double slots_each;  /* of one */
+    as_ns report_at;    /* when its explanation may be reported again … */
+    uint64_t explained; /* … and the hash of what was reported last */
+    uint32_t n_decisions;
+    struct as_reconciler_decision decisions[AS_RECONCILER_DECISIONS]; /* oldest first */
+};
+
 struct as_reconciler_deployment {
     struct as_reconciler *reconciler;
+    struct as_reconciler_scaler *scaler; /* NULL: the number does not follow the load */
     struct as_plan *plan;
     char *name, *application; /* name: its id */
     bool deleting;
     bool down;          /* DOWN was sent, by us or the controller before, and no UP since */
     bool in_target;     /* as_reconciler_set_target has found it in the new generation */
     int64_t scaled;     /* number of replicas that was set by hand; -1: `declared` counts */
-    uint32_t declared;  /* its num_replicas */
+    uint32_t declared;  /* its num_replicas, or the number with which autoscaling begins */
     bool ingress;       /* handles of its application call it */
     uint32_t reported;  /* the target number of replicas that was reported last */
     char *code;         /* the key `code` of its application, or NULL */
@@ -163,6 +187,29 @@ void as_reconciler_reserve_devices(struct as_replica_slot *slot);
 void as_reconciler_write_devices(const struct as_reconciler_process *proc, struct as_buf *note);
 void as_reconciler_adopt_devices(struct as_reconciler *r, struct as_reconciler_process *proc,
                                  struct as_str note);
+
+/* How many replicas the machine can have in all, at most `most`: those that are there and lack
+ * nothing, and as many more as there are devices and memory for. lack: what is missing for the next
+ * one. */
+uint32_t as_reconciler_startable(const struct as_reconciler_deployment *d, uint32_t most,
+                                 struct as_buf *lack);
+
+/* --- reconciler_autoscale.c --- */
+/* The deployment's keys have changed. True: it has become one whose number follows its load, or is
+ * one no more. */
+bool as_reconciler_update_scaler(struct as_reconciler_deployment *d,
+                                 const struct as_spec_object *deployment);
+void as_reconciler_free_scaler(struct as_reconciler_deployment *d);
+void as_reconciler_on_load(struct as_reconciler *r, const struct as_ctl_message *m);
+void as_reconciler_on_target(struct as_reconciler *r, const struct as_ctl_message *m);
+/* There is another dispatcher, or none. */
+void as_reconciler_dispatcher_changed(struct as_reconciler *r);
+/* Appends why the number is as it is, for people; nothing without autoscaling. */
+void as_reconciler_explain(const struct as_reconciler_deployment *d, struct as_buf *text);
+/* Appends the member `autoscaling_detail`, with Ray Serve's names; nothing without autoscaling. */
+void as_reconciler_put_autoscaling(const struct as_reconciler_deployment *d, struct as_buf *json);
+/* Decides for each deployment. Returns when it must be called again. */
+as_ns as_reconciler_autoscale(struct as_reconciler *r);
 
 /* --- reconciler_report.c --- */
 /* Adds names and token to m, and sends it. */

@@ -40,7 +40,7 @@ void as_reconciler_deployment_message(const struct as_reconciler_deployment *d, 
     if (message.n && lack.n && message.p[message.n - 1] != '\n')
         as_buf_str(text, "\n");
     as_buf_add(text, lack.p, lack.n);
-    if (d->scaled >= 0)
+    if (d->scaled >= 0 && !d->scaler)
         as_buf_printf(text, "%sscaled to %u; num_replicas is %u", text->n > before ? "\n" : "",
                       (unsigned)d->scaled, d->declared);
     if (d->code && strcmp(d->code, "live") == 0)
@@ -218,6 +218,7 @@ void as_reconciler_report_status(struct as_reconciler_deployment *d)
     as_buf_printf(&b, "%s %s ", as_condition_status_name(c->status),
                   as_condition_trigger_name(c->trigger));
     as_reconciler_deployment_message(d, &b);
+    as_reconciler_explain(d, &b);
     d->reported = as_plan_target(d->plan)->replicas;
     d->reconciler->ops.send(d->reconciler->ctx,
                             &(struct as_ctl_message){.type = AS_CTL_STATUS,

@@ -211,6 +211,7 @@ void as_reconciler_each(const struct as_reconciler *r, as_served_fn *fn, void *a
 /* --- status as JSON --- */
 
 struct status {
+    const struct as_reconciler *reconciler;
     struct as_buf *json;
     as_ns now;
     uint32_t depth; /* objects that are open: an application, a deployment in it */
@@ -277,13 +278,15 @@ static void put_served(void *arg, const struct as_served *v)
     as_json_put_member_text(b, "code", v->code);
     as_json_put_member_bool(b, "ingress", v->ingress);
     as_json_put_member_u64_or_null(b, "healthy_generation", v->healthy, 0);
+    as_reconciler_put_autoscaling(as_reconciler_find(s->reconciler, v->id), b);
     as_json_put_member_open(b, "replicas", '[');
 }
 
 void as_reconciler_put_json(const struct as_reconciler *r, as_reconciler_details_fn *details,
                             void *ctx, struct as_buf *json)
 {
-    struct status s = {.json = json, .now = as_loop_now(r->loop), .details = details, .ctx = ctx};
+    struct status s = {
+        .reconciler = r, .json = json, .now = as_loop_now(r->loop), .details = details, .ctx = ctx};
 
     as_reconciler_each(r, put_served, &s);
     close_objects(&s, 0);

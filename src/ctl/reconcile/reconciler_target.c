@@ -1,4 +1,5 @@
 /* Which deployments there are: those of the target generation, and those being deleted. */
+#include "conf/spec/spec_autoscale.h"
 #include "conf/spec/spec_diff.h"
 #include "conf/spec/spec_plan.h"
 #include "ctl/reconcile/reconciler_internal.h"
@@ -67,6 +68,7 @@ static void free_slot_process(void *arg AS_UNUSED, struct as_replica_slot *slot)
 void as_reconciler_free_deployment(struct as_reconciler_deployment *d)
 {
     as_plan_each(d->plan, free_slot_process, NULL);
+    as_reconciler_free_scaler(d);
     as_reconciler_release_devices(d);
     as_plan_free(d->plan);
     as_buf_fini(&d->failure);
@@ -78,6 +80,14 @@ void as_reconciler_free_deployment(struct as_reconciler_deployment *d)
     free(d);
 }
 
+/* The number of replicas that is asked for now; declared: that of the generation. */
+static uint32_t asked_replicas(const struct as_reconciler_deployment *d, uint32_t declared)
+{
+    if (d->scaler)
+        return d->scaler->a.target;
+    return d->scaled >= 0 ? (uint32_t)d->scaled : declared;
+}
+
 /* Without a stable version there is nothing to roll back to: min_ready would only delay the first
  * one. */
 static struct as_plan_target make_target(const struct as_reconciler_deployment *d,
@@ -87,8 +97,7 @@ static struct as_plan_target make_target(const struct as_reconciler_deployment *
     struct as_plan_target t;
 
     as_spec_plan_target(&t, specs->app, specs->deployment, &d->reconciler->conf.policy, generation);
-    if (d->scaled >= 0)
-        t.replicas = (uint32_t)d->scaled;
+    t.replicas = asked_replicas(d, t.replicas);
     if (!as_plan_stable(d->plan) && !d->stable)
         t.policy.min_ready = 0;
     return t;
@@ -105,7 +114,7 @@ static bool is_unchanged(struct as_reconciler_deployment *d,
     struct as_buf keys = {0};
     bool same;
 
-    if (!t || d->deleting || (d->scaled >= 0 ? d->scaled : d->declared) != t->replicas ||
+    if (!t || d->deleting || asked_replicas(d, d->declared) != t->replicas ||
         !as_generations_find(&d->reconciler->generations, t->generation, as_str_of(d->name), &was))
         return false;
     cls = as_spec_compare(was.app, was.deployment, to->app, to->deployment, &keys);
@@ -131,8 +140,10 @@ static bool update_replica_numbers(struct as_reconciler_deployment *d,
 {
     int64_t scaled = d->reconciler->ops.find_scale(d->reconciler->ctx, d->reconciler->generation,
                                                    as_str_of(d->name));
-    uint32_t declared = (uint32_t)as_spec_i64(specs->deployment, AS_SPEC_DEPLOYMENT_NUM_REPLICAS);
+    uint32_t declared = as_spec_replicas(specs->deployment);
     bool other = scaled != d->scaled || declared != d->declared;
+
+    other = as_reconciler_update_scaler(d, specs->deployment) || other;
 
     d->ingress = as_spec_is_set(specs->deployment, AS_SPEC_DEPLOYMENT_INGRESS) &&
                  as_spec_value(specs->deployment, AS_SPEC_DEPLOYMENT_INGRESS)->i;

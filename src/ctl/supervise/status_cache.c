@@ -14,7 +14,7 @@ struct deployment { /* named "": the status of an application itself */
     struct as_model_cache declared, next; /* by the controller; `next` is not complete yet */
     bool has_old_route;                   /* `route` was said by a former controller */
     bool is_outdated; /* it was declared by a former controller; see _end_declarations */
-    bool has_target;  /* `target` is known; not kept over an exec: the next controller sends it */
+    bool has_target;  /* `target` is known */
     uint32_t target;  /* its target number of replicas */
 };
 
@@ -264,12 +264,16 @@ void as_status_cache_send_all(const struct as_status_cache *s, struct as_channel
     }
 }
 
-void as_status_cache_send_down(const struct as_status_cache *s, struct as_channel *channel)
+void as_status_cache_send_to_controller(const struct as_status_cache *s, struct as_channel *channel)
 {
     AS_LIST_EACH_ENTRY(d, const struct deployment, node, &s->deployments) {
         if (d->down)
             as_channel_send(channel, &(struct as_ctl_message){.type = AS_CTL_STAYS,
                                                               .deployment = as_str_of(d->name)});
+        if (d->has_target)
+            as_channel_send(channel, &(struct as_ctl_message){.type = AS_CTL_TARGET,
+                                                              .deployment = as_str_of(d->name),
+                                                              .number = d->target});
     }
 }
 
@@ -284,6 +288,8 @@ void as_status_cache_save(const struct as_status_cache *s, As__Supervisor *state
         m->why = as_reexec_bytes(as_buf_slice(&d->why));
         m->status = as_reexec_bytes(as_buf_slice(&d->status));
         m->since = d->since;
+        m->has_target = d->has_target;
+        m->target = d->target;
         m->route = as_reexec_bytes(as_buf_slice(&d->route));
         as_model_cache_save(&d->models, m);
         if (as_model_cache_bytes(&d->declared)) {
@@ -311,6 +317,8 @@ void as_status_cache_restore(struct as_status_cache *s, const As__Supervisor *st
         as_buf_set(&d->why, as_reexec_str(m->why));
         as_buf_set(&d->status, as_reexec_str(m->status));
         d->since = m->since;
+        d->has_target = m->has_target;
+        d->target = m->target;
         as_buf_set(&d->route, as_reexec_str(m->route));
         as_model_cache_restore(&d->models, m, AS_MODEL_CACHE_MAX - s->model_bytes);
         s->model_bytes += as_model_cache_bytes(&d->models);

@@ -3,9 +3,9 @@
  *
  * Part of ctl/supervise/workers, which passes DOWN, UP, STATUS, DELETE and DECLARE of the
  * controller and MODEL of the dispatcher through it. A new dispatcher is sent every status and
- * every model; a new controller is sent which deployments are down. What a worker has registered
- * counts more than what the controller has declared: workers of several versions may run, and code
- * may change after it was described. Thread: the loop's.
+ * every model; a new controller is sent which deployments are down, and their numbers of replicas.
+ * What a worker has registered counts more than what the controller has declared: workers of
+ * several versions may run, and code may change after it was described. Thread: the loop's.
  */
 #ifndef AS_CTL_STATUS_CACHE_H
 #define AS_CTL_STATUS_CACHE_H
@@ -32,9 +32,10 @@ void as_status_cache_update(struct as_status_cache *s, const struct as_ctl_messa
 void as_status_cache_begin_declarations(struct as_status_cache *s);
 void as_status_cache_end_declarations(struct as_status_cache *s, struct as_channel *dispatcher);
 /* To a new dispatcher: DELETE, DOWN, STATUS and KNOWN of all. To a new controller: STAYS for each
- * that is down. */
+ * that is down, and TARGET for each whose number of replicas is known. */
 void as_status_cache_send_all(const struct as_status_cache *s, struct as_channel *channel);
-void as_status_cache_send_down(const struct as_status_cache *s, struct as_channel *channel);
+void as_status_cache_send_to_controller(const struct as_status_cache *s,
+                                        struct as_channel *channel);
 
 /* The application of a deployment of this name, as it is without its id; "": there is none. */
 struct as_str as_status_cache_application(const struct as_status_cache *s, struct as_str name);

@@ -438,7 +438,7 @@ void as_workers_set_controller(struct as_workers *all, struct as_channel *channe
         if (w->last_exit.undecided)
             send_exited(w);
     }
-    as_status_cache_send_down(&all->status_cache, channel);
+    as_status_cache_send_to_controller(&all->status_cache, channel);
 }
 
 void as_workers_stop(struct as_workers *all, int signal, as_ns timeout)

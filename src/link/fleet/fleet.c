@@ -137,6 +137,7 @@ void as_fleet_finish_call(struct as_upstream *u, struct as_call *c, struct as_mo
     else
         as_model_stat_success(stat, &c->core, t, size, now);
     as_fleet_answer_call(c);
+    as_fleet_note_load(u->deploy);
 }
 
 void as_fleet_lose_call(struct as_upstream *u, struct as_call *c, enum as_loss loss)
@@ -210,9 +211,10 @@ static void op_answer(void *ctx, struct as_request *q, int err)
     post_answer(c);
 }
 
-static void op_release(void *ctx AS_UNUSED, struct as_request *q)
+static void op_release(void *ctx, struct as_request *q)
 {
     post_release(call_of(q));
+    as_fleet_note_load(ctx);
 }
 
 const struct as_deployment_ops as_fleet_deployment_ops = {
@@ -239,6 +241,7 @@ void as_fleet_update_ready(struct as_fleet_deployment *d)
         return;
     as_fleet_set_flag(&d->ready, ready);
     as_fleet_republish(d->fleet);
+    as_fleet_note_load(d);
 }
 
 void as_fleet_set_known(struct as_fleet_deployment *d, bool known)
@@ -504,6 +507,7 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
     as_task_init(&f->calls_done, as_fleet_report_calls_done);
     as_timer_init(&f->tick, loop, on_tick);
     as_timer_set(&f->tick, as_loop_now(loop) + conf->ping_interval / TICKS_PER_INTERVAL);
+    as_timer_init(&f->load_timer, loop, as_fleet_on_load_timer);
     as_timer_init(&f->trim, loop, on_trim);
     as_timer_set(&f->trim, as_loop_now(loop) + TRIM_INTERVAL);
     *ret_f = f;
@@ -535,6 +539,11 @@ static void on_trim_closed(struct as_timer *t)
     as_timer_close(&AS_CONTAINER(t, struct as_fleet, trim)->tick, free_fleet);
 }
 
+static void on_load_timer_closed(struct as_timer *t)
+{
+    as_timer_close(&AS_CONTAINER(t, struct as_fleet, load_timer)->trim, on_trim_closed);
+}
+
 void as_fleet_free(struct as_fleet *f)
 {
     if (!f)
@@ -561,5 +570,5 @@ void as_fleet_free(struct as_fleet *f)
     free(f->join_token);
     free(f->driver_token);
     as_timer_set(&f->tick, AS_NEVER);
-    as_timer_close(&f->trim, on_trim_closed);
+    as_timer_close(&f->load_timer, on_load_timer_closed);
 }

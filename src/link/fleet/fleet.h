@@ -96,6 +96,15 @@ struct as_fleet_record {
     bool declared; /* for as_fleet_restore: by its code, and no worker has registered it yet */
 };
 
+/* What a deployment has to do, for autoscaling. */
+struct as_fleet_load {
+    struct as_str deployment;
+    struct as_deployment *core; /* NULL: it has no queue yet */
+    uint32_t queued;            /* requests that wait, at their replicas, too */
+    uint32_t ongoing;           /* requests that are executed */
+    bool times;                 /* as_fleet_count asked for service times */
+};
+
 /* Callbacks to the owner of the fleet, on the dispatch loop. */
 struct as_fleet_ops {
     /* A worker has slots now; models: "NAME:VERSION NAME:VERSION …". */
@@ -121,6 +130,9 @@ struct as_fleet_ops {
      * as_fleet_retire_process was called for it. It gets nothing new, and ends when it has answered
      * what it has. */
     void (*on_leaves)(void *ctx, struct as_str replica, struct as_str token);
+    /* After as_fleet_count. False: it cannot be told now; comes again after the interval. May be
+     * NULL. */
+    bool (*on_load)(void *ctx, const struct as_fleet_load *l);
 };
 
 int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_fleet_conf *conf,
@@ -172,6 +184,18 @@ void as_fleet_delete_deployment(struct as_fleet *f, struct as_str deployment, bo
 int as_fleet_restore(struct as_fleet *f, const struct as_fleet_record *r, const char **ret_why);
 /* down: no replica will come (again), so its requests are refused. */
 void as_fleet_set_down(struct as_fleet *f, struct as_str deployment, bool down);
+
+/* on: calls on_load for this deployment, soon, and then when a request was accepted or has ended,
+ * at most once in `interval` ns; but at once for the first request of a deployment without a
+ * replica. off: no more. */
+void as_fleet_count(struct as_fleet *f, struct as_str deployment, bool on, bool times,
+                    as_ns interval);
+/* Its target number of replicas. A deployment that is counted and is to have none is ready: a
+ * request starts a replica. */
+void as_fleet_set_wanted(struct as_fleet *f, struct as_str deployment, uint32_t replicas);
+/* Calls fn for each of its replicas that stays: the requests that it has. */
+void as_fleet_each_load(struct as_fleet *f, struct as_str deployment,
+                        void (*fn)(void *arg, struct as_str replica, uint32_t requests), void *arg);
 
 /* Requests of HTTP below this prefix go to the deployment (an id); "": none do. What another
  * deployment had below the same prefix is its no more. False: the prefix is malformed, or there are

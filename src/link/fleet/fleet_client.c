@@ -208,10 +208,13 @@ static void submit_call(struct as_fleet *f, struct as_call *c)
     deadline = c->core.deadline; /* read now: submitting may answer and free the call */
     err = c->only ? as_deployment_submit_to(c->only, &c->core, as_loop_now(f->loop))
                   : as_deployment_submit(d->core, &c->core, as_loop_now(f->loop));
-    if (err)
+    if (err) {
         refuse_call(c, d, m, err);
-    else if (deadline < d->timer.at)
+        return;
+    }
+    if (deadline < d->timer.at)
         as_timer_set(&d->timer, deadline);
+    as_fleet_note_load(d);
 }
 
 static void on_submit_letter(struct as_letter *letter, void *to AS_UNUSED)

@@ -89,6 +89,8 @@ struct as_fleet_deployment *as_fleet_get_deployment(struct as_fleet *f, struct a
     atomic_init(&d->registered, false);
     atomic_init(&d->late, false);
     atomic_init(&d->ready, false);
+    atomic_init(&d->asleep, false);
+    d->counting.due = AS_NEVER;
     as_timer_init(&d->timer, f->loop, on_deadline);
     as_task_init(&d->work, on_work);
     f->deploys[n] = d;
@@ -502,6 +504,8 @@ void as_fleet_remove_deployment(struct as_fleet_deployment *d)
     as_fleet_set_flag(&d->registered, false);
     as_fleet_set_flag(&d->late, false);
     as_fleet_set_flag(&d->ready, false);
+    as_fleet_set_flag(&d->asleep, false);
+    d->counting = (struct as_fleet_counting){.due = AS_NEVER};
 }
 
 void as_fleet_set_down(struct as_fleet *f, struct as_str deployment, bool down)

@@ -65,6 +65,15 @@ struct as_fleet_options {
 struct as_fleet_options as_fleet_options_of(const struct as_frame_options *o,
                                             as_ns request_timeout);
 
+/* Whether, and when, the owner is told what a deployment has to do (as_fleet_count). */
+struct as_fleet_counting {
+    bool on, times;
+    bool none_wanted; /* its target number of replicas is 0 */
+    bool was_loaded;  /* what was told last were some requests */
+    as_ns interval, last;
+    as_ns due; /* when it is told next; AS_NEVER: nothing has changed */
+};
+
 /* One place of the table. It is allocated once and freed with the fleet, since other threads read
  * its flags by a number from an older snapshot. A deployment of workers that we have not started is
  * removed when they are gone, and its place is used again. */
@@ -92,12 +101,14 @@ struct as_fleet_deployment {
     struct as_timer timer; /* the next deadline */
     struct as_task work;   /* runs as_deployment_work in the next turn */
     struct as_payload_hasher hash;
+    struct as_fleet_counting counting;
     _Atomic uint64_t call_target; /* hash of the name that as_fleet_is_call_target knows; 0: none */
     atomic_bool down;
     atomic_bool expected;   /* one of our processes serves it, or will */
     atomic_bool registered; /* its models are known */
     atomic_bool late;       /* announced after the server was ready, which does not wait for it */
     atomic_bool ready;
+    atomic_bool asleep; /* autoscaling wants no replica now, and starts one for a request */
 };
 
 /* A process that the supervisor has started; its worker connects with the token. */
@@ -138,6 +149,7 @@ struct as_fleet {
     uv_poll_t *listener;
     int listen_fd;
     struct as_timer tick;       /* pings */
+    struct as_timer load_timer; /* the next as_fleet_ops.on_load */
     struct as_timer trim;       /* returns memory that is not used */
     struct as_task cleanup;     /* removes deployments and models that are due */
     struct as_list end_reports; /* links whose end is still to be logged and reported */
@@ -272,6 +284,17 @@ void as_fleet_cleanup(struct as_task *t); /* removes all deployments and models 
 
 /* Its models become unknown, and what waits for it is refused. */
 void as_fleet_drop_model(struct as_fleet_deployment *d, uint32_t model);
+
+/* --- counts for autoscaling: fleet_load.c --- */
+
+void as_fleet_load_changed(struct as_fleet_deployment *d);
+/* To be called when a request of d was accepted or has ended. */
+static inline void as_fleet_note_load(struct as_fleet_deployment *d)
+{
+    if (__builtin_expect(d->counting.on, 0))
+        as_fleet_load_changed(d);
+}
+void as_fleet_on_load_timer(struct as_timer *t);
 
 /* --- records: what the next dispatcher is told; each says only what is new --- */
 

@@ -3,7 +3,9 @@
 
 bool as_fleet_deployment_ready(const struct as_fleet *f, uint32_t deployment)
 {
-    return as_fleet_flag(&f->deploys[AS_FLEET_DEPLOYMENT_PLACE(deployment)]->ready);
+    const struct as_fleet_deployment *d = f->deploys[AS_FLEET_DEPLOYMENT_PLACE(deployment)];
+
+    return as_fleet_flag(&d->ready) || as_fleet_flag(&d->asleep);
 }
 
 bool as_fleet_deployment_down(const struct as_fleet *f, uint32_t deployment)
@@ -18,7 +20,8 @@ bool as_fleet_ready(const struct as_fleet *f)
     for (uint32_t i = 0; i < n; i++) {
         const struct as_fleet_deployment *d = f->deploys[i];
 
-        if (as_fleet_flag(&d->expected) && !as_fleet_flag(&d->ready) && !as_fleet_flag(&d->late))
+        if (as_fleet_flag(&d->expected) && !as_fleet_flag(&d->ready) && !as_fleet_flag(&d->late) &&
+            !as_fleet_flag(&d->asleep))
             return false;
     }
     return as_fleet_flag(&f->accepting);

@@ -477,9 +477,41 @@ void user_deploy(struct sim *s, uint32_t deploy, enum habit version, enum habit 
     }
 }
 
+static void draw_load(void *arg, struct as_replica_slot *slot)
+{
+    as_replica_slot_set_load(slot, below(arg, 4));
+}
+
+/* The number by load: requests come and go, and the decision has no delay. most: for which there
+ * are devices. */
+static uint32_t autoscale(struct sim *s, uint32_t deploy, uint32_t most)
+{
+    uint32_t now = as_plan_target(s->plans[deploy])->replicas;
+    struct as_autoscaler *a = &s->scalers[deploy];
+    struct as_autoscale_input in = {.running = as_plan_running(s->plans[deploy]),
+                                    .startable = most};
+    struct as_autoscale_config c;
+
+    as_autoscale_config_init(&c, false);
+    c.min_replicas = 0;
+    c.max_replicas = 6;
+    c.upscale_delay_s = c.downscale_delay_s = 0;
+    if (!a->config.max_replicas || a->target != now)
+        as_autoscaler_init(a, &c, now);
+    as_plan_each(s->plans[deploy], draw_load, s);
+    as_autoscaler_record(a, below(s, 8), below(s, 8), s->now);
+    as_autoscaler_decide(a, &in, s->now);
+    s->tally.autoscales++;
+    if (a->target > AS_MAX(now, most) || (a->target == 0 && now > 1))
+        fail(s, "d%u: from %u to %u, although %u can start", deploy, now, a->target, most);
+    /* a number that was too large already would stay */
+    return AS_MIN(a->target, most);
+}
+
 static void user_scale(struct sim *s, uint32_t deploy)
 {
-    uint32_t n = below(s, 7), need = 0;
+    bool by_load = chance(s, 500);
+    uint32_t n = by_load ? 6 : below(s, 7), need = 0;
     const struct as_plan *p = s->plans[deploy];
     const struct as_plan_target *all[] = {as_plan_target(p), as_plan_stable(p),
                                           as_plan_previous(p)};
@@ -487,9 +519,11 @@ static void user_scale(struct sim *s, uint32_t deploy)
     for (size_t i = 0; i < AS_COUNT(all); i++)
         need = all[i] ? AS_MAX(need, need_of(s, all[i]->version)) : need;
     n = affordable(s, deploy, need, n);
-    trace(s, "d%u: %u replicas", deploy, n);
+    if (by_load)
+        n = autoscale(s, deploy, n);
+    trace(s, "d%u: %u replicas%s", deploy, n, by_load ? " by load" : "");
     s->tally.scales++;
-    as_plan_scale(s->plans[deploy], n, chance(s, 300), s->now);
+    as_plan_scale(s->plans[deploy], n, by_load, s->now);
     note_target(s, deploy);
     save(s, deploy);
 }

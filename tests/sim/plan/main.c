@@ -42,6 +42,7 @@ static void add(const struct tally *t)
     sum.kills += t->kills;
     sum.updates += t->updates;
     sum.scales += t->scales;
+    sum.autoscales += t->autoscales;
     sum.rollbacks += t->rollbacks;
     sum.recoveries += t->recoveries;
     sum.adopted += t->adopted;
@@ -64,9 +65,10 @@ static void print(void)
     printf("%" PRIu64 " events; %" PRIu64 " starts, %" PRIu64 " deaths, %" PRIu64
            " killed for a fault, %" PRIu64 " given up\n",
            t->events, t->starts, t->deaths, t->kills, t->given_up);
-    printf("%" PRIu64 " updates, %" PRIu64 " scalings, %" PRIu64 " rolled back, %" PRIu64
-           " times settled, %" PRIu64 " ranks moved, %" PRIu64 " configures refused\n",
-           t->updates, t->scales, t->rollbacks, t->settled, t->moves, t->refused);
+    printf("%" PRIu64 " updates, %" PRIu64 " scalings (%" PRIu64 " by load), %" PRIu64
+           " rolled back, %" PRIu64 " times settled, %" PRIu64 " ranks moved, %" PRIu64
+           " configures refused\n",
+           t->updates, t->scales, t->autoscales, t->rollbacks, t->settled, t->moves, t->refused);
     printf("%" PRIu64 " recoveries of the controller, %" PRIu64 " processes adopted, %" PRIu64
            " impossible ones found, %" PRIu64 " deaths of the dispatcher\n",
            t->recoveries, t->adopted, t->duplicates, t->disconnects);

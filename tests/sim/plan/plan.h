@@ -14,6 +14,7 @@
 #define AS_SIM_PLAN_H
 
 #include "../seeds.h"
+#include "core/autoscale/autoscaler.h"
 #include "core/replicas/plan.h"
 
 #define DEPLOYS    2u
@@ -104,8 +105,9 @@ struct store { /* the stored state of one deployment, which survives the control
 };
 
 struct tally { /* sums over all runs */
-    uint64_t events, starts, deaths, kills, updates, scales, rollbacks, recoveries, adopted, moves,
-        refused, disconnects, settled, given_up, duplicates, lacking, slowest, left, succeeded;
+    uint64_t events, starts, deaths, kills, updates, scales, autoscales, rollbacks, recoveries,
+        adopted, moves, refused, disconnects, settled, given_up, duplicates, lacking, slowest, left,
+        succeeded;
 };
 
 struct scenario {
@@ -143,6 +145,7 @@ struct sim {
     uint32_t ops_left; /* it dies after this many calls of ops; UINT32_MAX: it does not */
     struct as_plan *plans[DEPLOYS];
     struct side sides[DEPLOYS];
+    struct as_autoscaler scalers[DEPLOYS]; /* as a new controller makes them: from the target */
     struct as_start_limit starts;
     as_ns timer_for;
     uint32_t taken; /* devices that slots have or that are reserved */

@@ -64,6 +64,8 @@ static struct {
     bool refuse_records;    /* as an owner that cannot keep them */
     struct as_buf recorded; /* "MODEL type … ;" of each record, with the types of its frames */
     struct as_buf frames;   /* of the last record */
+    uint32_t loads, queued, ongoing; /* how often on_load was called, and what it said last */
+    bool refuse_loads;
 } w;
 
 /* --- callbacks of the fleet's owner --- */
@@ -134,6 +136,14 @@ AS_UNUSED static bool on_record(void *ctx AS_UNUSED, const struct as_fleet_recor
     return !w.refuse_records;
 }
 
+AS_UNUSED static bool on_load(void *ctx AS_UNUSED, const struct as_fleet_load *l)
+{
+    w.loads++;
+    w.queued = l->queued;
+    w.ongoing = l->ongoing;
+    return !w.refuse_loads;
+}
+
 AS_UNUSED static void on_watch(struct as_timer *t AS_UNUSED)
 {
     fail_msg("the test hangs");
@@ -175,7 +185,8 @@ AS_UNUSED static void begin(struct as_fleet_conf conf)
                                             .on_retired = on_retired,
                                             .on_answer = on_answered,
                                             .on_record = on_record,
-                                            .on_leaves = on_leaves};
+                                            .on_leaves = on_leaves,
+                                            .on_load = on_load};
 
     memset(&w, 0, sizeof(w));
     for (int i = 0; i < HANDS; i++)

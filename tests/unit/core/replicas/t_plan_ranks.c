@@ -58,6 +58,47 @@ static void test_a_new_one_takes_the_lowest_free_rank(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
+/* Its rank is then given to the one with the highest. */
+static void test_the_one_with_the_fewest_requests_is_retired(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    as_replica_slot_set_load(slot_of(&w, 0), 2);
+    as_replica_slot_set_load(slot_of(&w, 1), 0);
+    as_replica_slot_set_load(slot_of(&w, 2), 1);
+    as_plan_scale(w.p, 2, true, w.now);
+    expect(&w, "DOWNSCALING -1 ?0 ?2");
+    assert_int_equal(rank(&w, 2), 2);
+    world_fini(&w);
+}
+
+static void test_of_equal_ones_that_with_the_highest_rank_is_retired(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    for (uint32_t i = 0; i < 3; i++)
+        as_replica_slot_set_load(slot_of(&w, i), 7);
+    as_plan_scale(w.p, 2, true, w.now);
+    expect(&w, "DOWNSCALING -2 ?0 ?1");
+    world_fini(&w);
+}
+
+/* A handler that runs keeps its process from answering. */
+static void test_nobody_is_killed_for_a_number_that_it_has_not_answered(void **state_ AS_UNUSED)
+{
+    struct world w;
+
+    world_healthy(&w);
+    as_plan_scale(w.p, 2, true, w.now);
+    expect(&w, "DOWNSCALING -2 ?0 ?1");
+    pass(&w, 100 * usual.policy.configure_timeout);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(as_replica_slot_state(slot_of(&w, i)), AS_REPLICA_SLOT_UPDATING);
+    world_fini(&w);
+}
+
 /* Ranks 1 and 2 of two replicas: the higher one moves to the gap, the other stays. */
 static void test_the_fewest_ranks_move(void **state_ AS_UNUSED)
 {
@@ -221,6 +262,9 @@ int main(void)
         cmocka_unit_test(test_the_replacement_of_a_crashed_one_has_its_rank),
         cmocka_unit_test(test_a_rank_is_free_when_the_process_is_dead),
         cmocka_unit_test(test_a_new_one_takes_the_lowest_free_rank),
+        cmocka_unit_test(test_the_one_with_the_fewest_requests_is_retired),
+        cmocka_unit_test(test_of_equal_ones_that_with_the_highest_rank_is_retired),
+        cmocka_unit_test(test_nobody_is_killed_for_a_number_that_it_has_not_answered),
         cmocka_unit_test(test_the_fewest_ranks_move),
         cmocka_unit_test(test_during_a_move_both_ranks_are_taken),
         cmocka_unit_test(test_one_that_dies_while_it_moves),
