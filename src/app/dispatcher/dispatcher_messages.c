@@ -248,6 +248,16 @@ static void set_route(struct as_dispatcher *d, const struct as_ctl_message *m)
                      AS_STR_FMT(as_id_shown(m->deployment)), AS_STR_CUT(m->text, 200));
 }
 
+static void set_status(struct as_dispatcher *d, const struct as_ctl_message *m)
+{
+    bool has_target = m->id == 1;
+
+    as_status_page_set_status(&d->status_page, m->replica, m->deployment, m->text, m->ns,
+                              has_target ? (int64_t)m->number : AS_STATUS_PAGE_UNKNOWN);
+    if (has_target)
+        as_fleet_set_wanted(d->fleet, m->deployment, m->number);
+}
+
 /* fd: the descriptor that came with the message, or -1; only TOLD and YIELD have one. */
 static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, int *fd)
 {
@@ -273,10 +283,7 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
             as_status_page_set_rank(&d->status_page, m->replica, facts.rank, facts.world);
         break;
     case AS_CTL_STATUS:
-        as_status_page_set_status(&d->status_page, m->replica, m->deployment, m->text, m->ns,
-                                  m->id == 1 ? (int64_t)m->number : AS_STATUS_PAGE_UNKNOWN);
-        if (m->id == 1)
-            as_fleet_set_wanted(d->fleet, m->deployment, m->number);
+        set_status(d, m);
         break;
     case AS_CTL_DELETE:
         as_fleet_delete_deployment(d->fleet, m->deployment, m->number != 0);
