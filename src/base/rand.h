@@ -28,4 +28,10 @@ static inline uint64_t as_rand_below(struct as_rand *r, uint64_t n)
     return (uint64_t)(((as_u128)as_rand_next(r) * n) >> 64);
 }
 
+/* A number in (0, 1). */
+static inline double as_rand_unit(struct as_rand *r)
+{
+    return ((double)(as_rand_next(r) >> 11) + 0.5) * 0x1p-53;
+}
+
 #endif

@@ -13,6 +13,7 @@
 #define AS_SIM_H
 
 #include "base/err.h"
+#include "base/event_heap.h"
 #include "core/dispatch/deployment.h"
 #include "seeds.h"
 
@@ -199,7 +200,7 @@ enum event_type {
 };
 
 struct event {
-    struct due due;
+    struct as_event_due due;
     enum event_type type;
     uint32_t n;   /* call or worker */
     uint64_t arg; /* stream, or on/off */
@@ -256,7 +257,7 @@ struct sim {
     /* the earliest time that core asked for; as_deployment_expire must be called by then */
     as_ns next_wake;
     uint64_t steps, last_order, last_batch;
-    struct heap heap;
+    struct as_event_heap heap;
     struct scenario scenario;
     struct as_deployment *d;
     struct call calls[CALLS_MAX];

@@ -21,7 +21,7 @@ void schedule(struct sim *s, as_ns when, enum event_type type, uint32_t n, uint6
 {
     struct event e = {.type = type, .n = n, .arg = arg};
 
-    heap_put(&s->heap, when, &e, sizeof(e));
+    as_event_heap_put(&s->heap, when, &e, sizeof(e));
 }
 
 /* --- messages --- */
@@ -525,7 +525,7 @@ bool run(struct sim *s)
     while (s->heap.n && s->d && !s->failed) {
         struct event e;
 
-        heap_take(&s->heap, &e, sizeof(e));
+        as_event_heap_take(&s->heap, &e, sizeof(e));
         AS_ASSERT(e.due.at >= s->now);
         s->now = e.due.at;
         s->steps++;
@@ -542,6 +542,6 @@ bool run(struct sim *s)
     }
     for (uint32_t i = 0; i < s->n_workers; i++)
         worker_free(s->workers[i]);
-    heap_fini(&s->heap);
+    as_event_heap_fini(&s->heap);
     return !s->failed;
 }

@@ -11,12 +11,9 @@ void as_arrival_schedule_init(struct as_arrival_schedule *s, as_ns start, uint64
 
 as_ns as_arrival_schedule_next(struct as_arrival_schedule *s)
 {
-    double u;
-
     if (!s->poisson)
         return s->start + (as_ns)((as_u128)s->n++ * AS_SEC / s->rate);
     s->n++;
-    u = ((double)(as_rand_next(&s->rand) >> 11) + 0.5) * 0x1p-53; /* in (0,1) */
-    s->offset -= log(u) * (double)AS_SEC / (double)s->rate;
+    s->offset -= log(as_rand_unit(&s->rand)) * (double)AS_SEC / (double)s->rate;
     return s->start + (as_ns)s->offset;
 }

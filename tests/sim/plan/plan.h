@@ -14,6 +14,7 @@
 #define AS_SIM_PLAN_H
 
 #include "../seeds.h"
+#include "base/event_heap.h"
 #include "core/autoscale/autoscaler.h"
 #include "core/replicas/plan.h"
 
@@ -89,7 +90,7 @@ enum event_type {
 };
 
 struct event {
-    struct due due;
+    struct as_event_due due;
     enum event_type type;
     uint32_t token, deploy, epoch;
     uint64_t ask;
@@ -130,7 +131,7 @@ struct sim {
     bool verbose, failed, faults_ended;
     struct as_rand rand;
     as_ns now;
-    struct heap heap;
+    struct as_event_heap heap;
     struct scenario scenario;
     /* supervisor, dispatcher, processes */
     struct proc procs[PROCS_MAX];

@@ -20,7 +20,7 @@ as_ns between(struct sim *s, as_ns lo, as_ns hi)
 
 void schedule(struct sim *s, as_ns when, struct event e)
 {
-    heap_put(&s->heap, when, &e, sizeof(e));
+    as_event_heap_put(&s->heap, when, &e, sizeof(e));
 }
 
 /* --- messages: first in, first out --- */
@@ -411,7 +411,7 @@ bool run(struct sim *s)
     while (s->heap.n && !s->failed) {
         struct event e;
 
-        heap_take(&s->heap, &e, sizeof(e));
+        as_event_heap_take(&s->heap, &e, sizeof(e));
         s->now = e.due.at;
         s->tally.events++;
         handle(s, &e);
@@ -423,6 +423,6 @@ bool run(struct sim *s)
     s->ops_left = 0;
     for (uint32_t i = 0; i < DEPLOYS; i++)
         as_plan_free(s->plans[i]);
-    heap_fini(&s->heap);
+    as_event_heap_fini(&s->heap);
     return !s->failed;
 }
