@@ -29,7 +29,7 @@ BELOW = {
     "edge": ["link", "io", "wire", "core", "base"],
     "conf": ["wire", "core", "base"],
     "ctl": ["conf", "link", "io", "wire", "core", "base"],
-    "tool": ["ctl", "conf", "io", "wire", "base"],
+    "tool": ["ctl", "conf", "io", "wire", "core", "base"],
     "app": ["tool", "ctl", "conf", "edge", "link", "io", "wire", "core", "base"],
     "python": [],
 }
@@ -81,6 +81,7 @@ ROOMS = {
     "tool/bench": ["tool", "tool/call", "tool/tensor"],
     "tool/call": ["tool", "tool/server", "tool/tensor"],
     "tool/server": [],
+    "tool/simulate": [],
     "tool/tensor": [],
     "wire/frame": ["wire"],
     "wire/grpc": ["wire", "wire/h2", "wire/protobuf"],

@@ -10,6 +10,7 @@
 #include "app/commands/history.h"
 #include "app/commands/logs.h"
 #include "app/commands/shutdown.h"
+#include "app/commands/simulate.h"
 #include "app/commands/status_commands.h"
 #include "app/completion.h"
 #include "app/controller/controller.h"
@@ -106,6 +107,9 @@ const struct as_command as_commands[] = {
      INPUTS, false, as_infer_command_main},
     {"bench", "MODEL [NAME=VALUE ...]", "put load on a model and measure latency and throughput",
      AS_SCOPE_BENCH, 1, INPUTS, false, as_bench_main},
+    {"simulate", "FILE",
+     "try a deployment of a file under virtual time: latencies, errors, replicas",
+     AS_SCOPE_SIMULATE, 1, 1, false, as_simulate_main},
     {"completion", "SHELL", "print the completion script for bash, zsh or fish", 0, 1, 1, false,
      as_completion_main},
     {"complete", "WHAT", "print names for the completion script", AS_SCOPE_READ, 1, 1, true,

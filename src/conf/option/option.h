@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "conf/option/option_simulation.h"
 
 /* Which commands accept an option. --help shows the rows with AS_SCOPE_BASIC, --help-all all. */
 #define AS_SCOPE_RUN        0x1u
@@ -32,6 +33,7 @@
 #define AS_SCOPE_START      0x400000u
 #define AS_SCOPE_SCALE      0x2000000u
 #define AS_SCOPE_HISTORY    0x8000000u
+#define AS_SCOPE_SIMULATE   0x10000000u
 
 /* Combinations. R: the commands that start a server; C: the controller; D: the dispatcher; B:
  * basic.
@@ -43,7 +45,8 @@
 #define AS_SCOPE_RB  (AS_SCOPE_R | AS_SCOPE_BASIC)
 #define AS_SCOPE_RDB (AS_SCOPE_RD | AS_SCOPE_BASIC)
 #define AS_SCOPE_SPEC                                                                              \
-    (AS_SCOPE_CHECK | AS_SCOPE_BUILD | AS_SCOPE_RC) /* commands that read a deployment file */
+    (AS_SCOPE_CHECK | AS_SCOPE_BUILD | AS_SCOPE_SIMULATE |                                         \
+     AS_SCOPE_RC) /* commands that read a deployment file */
 /* REMOTE: commands that use a server's control API, on this machine or another one. FIND: commands
  * that find a server on this machine. */
 #define AS_SCOPE_REMOTE                                                                            \
@@ -56,6 +59,10 @@
 #define AS_SCOPE_IB (AS_SCOPE_INFER | AS_SCOPE_BENCH)
 #define AS_SCOPE_CB (AS_SCOPE_IB | AS_SCOPE_BASIC)    /* calls: infer and bench */
 #define AS_SCOPE_LB (AS_SCOPE_BENCH | AS_SCOPE_BASIC) /* load: bench only */
+#define AS_SCOPE_SB (AS_SCOPE_SIMULATE | AS_SCOPE_BASIC)
+/* of queues: the server and its simulation */
+#define AS_SCOPE_Q  (AS_SCOPE_RD | AS_SCOPE_SIMULATE)
+#define AS_SCOPE_QB (AS_SCOPE_Q | AS_SCOPE_BASIC)
 
 enum as_option_type {
     AS_OPTION_BOOL,     /* --key, --no-key, --key=on|off */
@@ -129,8 +136,9 @@ enum as_option_type {
       "roll back an update that fails: serve again what was healthy before")                       \
     X(WORKERS, "workers", INT, 1, 1024, "1", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,       \
       "Workers", "replicas per deployment; if not given, the number in the code, or 1")            \
-    X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RCB | AS_SCOPE_BUILD | AS_SCOPE_DOCTOR,       \
-      "Workers", "interpreter; default: this script's, that of $VIRTUAL_ENV, or python3")          \
+    X(PYTHON, "python", STRING, 0, 4095, "", "PATH",                                               \
+      RCB | AS_SCOPE_BUILD | AS_SCOPE_SIMULATE | AS_SCOPE_DOCTOR, "Workers",                       \
+      "interpreter; default: this script's, that of $VIRTUAL_ENV, or python3")                     \
     X(RELOAD, "reload", BOOL, 0, 1, "off", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,         \
       "Workers", "replace the replicas when a file of the application changes")                    \
     X(AS_RAY, "as-ray", BOOL, 0, 1, "off", "", RUN, "Workers",                                     \
@@ -145,7 +153,8 @@ enum as_option_type {
       "time for a worker to become ready, and for importing code")                                 \
     X(MAX_STARTING, "max-starting", INT, 0, 1024, "0", "", RC, "Workers",                          \
       "workers that start at the same time; 0: two per core, at least 2")                          \
-    X(LOAD_INTERVAL, "load-interval", DURATION, AS_MS, 60 * AS_SEC, "100ms", "", RC, "Workers",    \
+    X(LOAD_INTERVAL, "load-interval", DURATION, AS_MS, 60 * AS_SEC, "100ms", "",                   \
+      RC | AS_SCOPE_SIMULATE, "Workers",                                                           \
       "least time between two counts of a deployment's requests, by which its replicas are "       \
       "scaled; the first request of one without replicas is counted at once")                      \
     X(WARM_SPARES, "warm-spares", INT, 0, 64, "0", "", RC, "Workers",                              \
@@ -190,17 +199,17 @@ enum as_option_type {
     X(SIMPLE_CONNECT_TIMEOUT, "simple-connect-timeout", DURATION, AS_MS, 3600 * AS_SEC, "1s", "",  \
       RD, "Workers", "time in which a registered worker must accept a connection")                 \
     X(ROUTER, "router", ENUM, 0, 0, "late_binding",                                                \
-      "late_binding|least_ongoing|pow_2|round_robin|consistent_hash|session", RDB, "Queues",       \
-      "how a replica is chosen for a request")               \
+      "late_binding|least_ongoing|pow_2|round_robin|consistent_hash|session", QB, "Queues",        \
+      "how a replica is chosen for a request")                                                     \
     X(ROUTER_PLUGIN, "router-plugin", STRING, 0, 4095, "", "NAME=FILE", RD, "Queues",              \
       "routers in C, separated by commas; request_router_class names one as plugin:NAME")          \
-    X(MAX_QUEUED_REQUESTS, "max-queued-requests", INT, -1, 10000000, "1024", "", RDB, "Queues",    \
+    X(MAX_QUEUED_REQUESTS, "max-queued-requests", INT, -1, 10000000, "1024", "", QB, "Queues",     \
       "most queued requests, unless a deployment sets it; -1: bytes only")                         \
-    X(REQUEST_TIMEOUT, "request-timeout", DURATION, 0, 86400 * AS_SEC, "off", "off", RDB,          \
-      "Queues", "deadline of requests that have none")                                             \
-    X(MAX_PREFETCH, "max-prefetch", INT, 0, 65536, "256", "off", RD, "Queues",                     \
+    X(REQUEST_TIMEOUT, "request-timeout", DURATION, 0, 86400 * AS_SEC, "off", "off", QB, "Queues", \
+      "deadline of requests that have none")                                                       \
+    X(MAX_PREFETCH, "max-prefetch", INT, 0, 65536, "256", "off", Q, "Queues",                      \
       "requests that may wait inside one worker")                                                  \
-    X(PREFETCH_WORK, "prefetch-work", DURATION, 0, AS_SEC, "100us", "off", RD, "Queues",           \
+    X(PREFETCH_WORK, "prefetch-work", DURATION, 0, AS_SEC, "100us", "off", Q, "Queues",            \
       "a worker holds as many waiting requests as it serves in this time")                         \
     X(STREAM_CREDIT, "stream-credit", INT, 1, 65536, "256", "", RD, "Queues",                      \
       "responses of one stream that a worker may send before its client reads them")               \
@@ -240,19 +249,19 @@ enum as_option_type {
       "run when a worker ended")                                                                   \
     X(SUSPECT_WAIT, "suspect-wait", DURATION, AS_MS, 3600 * AS_SEC, "30s", "", RD, "Failures",     \
       "a suspect that waits longer for a worker of its own is refused")                            \
-    X(BREAKER_FAILURES, "breaker-failures", INT, 0, 1000000, "5", "off", RD, "Failures",           \
+    X(BREAKER_FAILURES, "breaker-failures", INT, 0, 1000000, "5", "off", Q, "Failures",            \
       "failures in a row, while other replicas have few, after which a replica is ejected")        \
-    X(OUTLIER_FACTOR, "outlier-factor", INT, 0, 1000, "3", "off", RD, "Failures",                  \
+    X(OUTLIER_FACTOR, "outlier-factor", INT, 0, 1000, "3", "off", Q, "Failures",                   \
       "a replica whose median time is over so many times that of the others is ejected, too")      \
-    X(OUTLIER_LEAST, "outlier-least", DURATION, 0, 3600 * AS_SEC, "5ms", "off", RD, "Failures",    \
+    X(OUTLIER_LEAST, "outlier-least", DURATION, 0, 3600 * AS_SEC, "5ms", "off", Q, "Failures",     \
       "a replica whose median time is below this is not ejected for it")                           \
-    X(BREAKER_OPEN, "breaker-open", DURATION, AS_MS, 3600 * AS_SEC, "1s", "", RD, "Failures",      \
+    X(BREAKER_OPEN, "breaker-open", DURATION, AS_MS, 3600 * AS_SEC, "1s", "", Q, "Failures",       \
       "time of a replica's first ejection; each one in a row is twice as long")                    \
-    X(BREAKER_OPEN_MAX, "breaker-open-max", DURATION, AS_MS, 86400 * AS_SEC, "30s", "", RD,        \
+    X(BREAKER_OPEN_MAX, "breaker-open-max", DURATION, AS_MS, 86400 * AS_SEC, "30s", "", Q,         \
       "Failures", "longest time of an ejection")                                                   \
-    X(BREAKER_PROBES, "breaker-probes", INT, 1, 1000, "3", "", RD, "Failures",                     \
+    X(BREAKER_PROBES, "breaker-probes", INT, 1, 1000, "3", "", Q, "Failures",                      \
       "successful requests, one at a time, after which an ejected replica is used again")          \
-    X(MAX_EJECTED, "max-ejected", INT, 0, 100, "33", "", RD, "Failures",                           \
+    X(MAX_EJECTED, "max-ejected", INT, 0, 100, "33", "", Q, "Failures",                            \
       "percent of the replicas that may be ejected at once; always at least one, never the last")  \
     X(HEARTBEAT_TIMEOUT, "heartbeat-timeout", DURATION, 0, 3600 * AS_SEC, "30s", "off",            \
       RD | AS_SCOPE_CONTROLLER, "Failures",                                                        \
@@ -470,11 +479,16 @@ enum as_option_type {
       "with --rate: poll until a call is due instead of sleeping, which uses a whole core")        \
     X(SAME_ANSWERS, "same-answers", BOOL, 0, 1, "off", "", LB, "Load",                             \
       "a call fails if its answer is not, byte for byte, that of the first call")                  \
-    X(SEED, "seed", INT, 0, 1000000000000, "1", "", BENCH, "Load",                                 \
-      "seed of poisson arrivals and of generated inputs")                                          \
+    X(SEED, "seed", INT, 0, 1000000000000, "1", "", BENCH | AS_SCOPE_SIMULATE, "Load",             \
+      "seed of what is random: arrivals, service times, generated inputs")                         \
+    AS_OPTION_SIMULATION_TABLE(X)                                                                  \
+    X(ROWS, "rows", INT, 1, 1000, "auto", "auto", SIMULATE, "Output",                              \
+      "most rows of the table over time; auto: 12, with --json and --plot 200")                    \
+    X(PLOT, "plot", STRING, 0, 4095, "", "FILE", SB, "Output",                                     \
+      "also draw a figure, as SVG or PNG; needs matplotlib in the interpreter of --python")        \
     X(JSON, "json", BOOL, 0, 1, "off", "",                                                         \
       STATUS | AS_SCOPE_WORKERS | AS_SCOPE_DEPLOY | AS_SCOPE_DOCTOR | AS_SCOPE_HISTORY |           \
-          AS_SCOPE_CB,                                                                             \
+          AS_SCOPE_SIMULATE | AS_SCOPE_CB,                                                         \
       "Output", "print JSON")                                                                      \
     X(MAX_VALUES, "max-values", INT, 0, 1000000000, "1000", "all", I | AS_SCOPE_BASIC, "Output",   \
       "values of one tensor to print; --json prints all")                                          \
