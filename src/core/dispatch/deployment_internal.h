@@ -58,6 +58,8 @@ struct as_replica {
     bool paused; /* takes nothing while a request that it gave back is placed elsewhere */
     struct as_breaker breaker;
     struct as_median pace; /* of its service times relative to their model's median, in 1/1024 */
+    as_ns peers_pace;      /* the median of its peers' paces, at the last look; 0: unknown */
+    struct as_slow_share slow; /* of its requests */
     struct as_quarantine quarantine;
     uint64_t used_at; /* as_deployment.last_use at its last dispatch */
     uint64_t last_stream;

@@ -49,6 +49,8 @@ static void eject(struct as_replica *r, as_ns now)
     d->n_ejected += is_new;
     d->stat.ejected += is_new;
     r->pace = (struct as_median){0}; /* measured anew when it is back */
+    r->slow = (struct as_slow_share){0};
+    r->peers_pace = 0;
     remove_from_rotation(r);
 }
 
@@ -112,6 +114,17 @@ static bool is_slow(const struct as_replica *r, as_ns usual)
            as_outlier_is_slow(conf, r->pace.value, peers, peer_paces(r, peers));
 }
 
+/* Compares one request with the peers' median, which is looked at now and then. */
+static void count_slow(struct as_replica *r, as_ns pace)
+{
+    as_ns peers[PEERS];
+
+    if (r->pace.n % LOOK == 0)
+        r->peers_pace = as_outlier_median(peers, peer_paces(r, peers));
+    if (r->peers_pace)
+        as_slow_share_add(&r->slow, pace / r->deployment->conf.outlier.factor > r->peers_pace);
+}
+
 /* A deployment may have fast and slow models, and one replica may get more of the slow ones. So
  * each service time is compared with the median of its own model. */
 void as_outlier_on_service(struct as_replica *r, uint32_t model, as_ns service, as_ns now)
@@ -129,8 +142,9 @@ void as_outlier_on_service(struct as_replica *r, uint32_t model, as_ns service, 
             eject(r, now);
         return;
     }
-    if (r->pace.n % LOOK == 0 && r->pace.n >= AS_OUTLIER_SAMPLES && !r->breaker.state &&
-        is_slow(r, m->value) && may_eject(d))
+    count_slow(r, service * UNIT / m->value);
+    if (r->pace.n % LOOK == 0 && !r->breaker.state && as_slow_share_is_high(&r->slow) &&
+        r->pace.value * m->value / UNIT >= d->conf.outlier.least && may_eject(d))
         eject(r, now);
 }
 

@@ -26,6 +26,19 @@ void as_median_add(struct as_median *m, as_ns sample)
     m->value = AS_MAX(m->value, 1);
 }
 
+void as_slow_share_add(struct as_slow_share *s, bool slow)
+{
+    int64_t to = slow ? 65536 : 0;
+
+    s->n += s->n < AS_SLOW_SAMPLES;
+    s->share = (uint32_t)(s->share + (to - s->share) / s->n);
+}
+
+bool as_slow_share_is_high(const struct as_slow_share *s)
+{
+    return s->n == AS_SLOW_SAMPLES && s->share > 32768;
+}
+
 bool as_outlier_may_eject(const struct as_outlier_conf *conf, uint32_t n, uint32_t out)
 {
     uint32_t most = (uint32_t)((uint64_t)n * conf->percent / 100);
@@ -40,12 +53,19 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+as_ns as_outlier_median(as_ns *values, uint32_t n)
+{
+    if (!n)
+        return 0;
+    qsort(values, n, sizeof(*values), by_size);
+    return values[n / 2];
+}
+
 bool as_outlier_is_slow(const struct as_outlier_conf *conf, as_ns own, as_ns *peers, uint32_t n)
 {
     if (!conf->factor || !n)
         return false;
-    qsort(peers, n, sizeof(*peers), by_size);
-    return own / conf->factor > peers[n / 2];
+    return own / conf->factor > as_outlier_median(peers, n);
 }
 
 bool as_outlier_is_failing(uint32_t streak, const uint32_t *peers, uint32_t n)

@@ -2,9 +2,11 @@
  *
  * A replica is compared with the other replicas of its deployment only: a client that sends bad
  * requests makes all of them fail, and sending those elsewhere does not help. A replica is an
- * outlier when it fails again and again while most of its peers do not, or when its median service
- * time is several times theirs. At most a percentage of the replicas is ejected at once (but one is
- * always allowed), and never the last one that serves. Pure. Thread: the caller's.
+ * outlier when it fails again and again while most of its peers do not, or when more than half of
+ * its requests take several times their median. (Its own median would not do: with few samples that
+ * of a healthy replica is far off when service times vary as much as an exponential distribution
+ * does.) At most a percentage of the replicas is ejected at once (but one is always allowed), and
+ * never the last one that serves. Pure. Thread: the caller's.
  */
 #ifndef AS_CORE_OUTLIER_H
 #define AS_CORE_OUTLIER_H
@@ -30,11 +32,25 @@ struct as_outlier_conf {
     uint32_t percent; /* of the replicas may be ejected at once */
 };
 
+/* The share of a replica's requests that were slow: their mean at first, then a moving average of
+ * weight 1/AS_SLOW_SAMPLES. With service times whose standard deviation is twice their mean, a
+ * healthy replica is 4 standard deviations or more below one half. */
+#define AS_SLOW_SAMPLES 32u
+struct as_slow_share {
+    uint32_t n;     /* requests, at most AS_SLOW_SAMPLES */
+    uint32_t share; /* in 1/65536 */
+};
+void as_slow_share_add(struct as_slow_share *s, bool slow);
+/* Enough requests were counted, and more than half of them were slow. */
+bool as_slow_share_is_high(const struct as_slow_share *s);
+
 /* A median counts after this many samples. */
 #define AS_OUTLIER_SAMPLES 16u
 
 /* May one more replica be ejected, if n could serve and `out` of them are ejected already? */
 bool as_outlier_may_eject(const struct as_outlier_conf *conf, uint32_t n, uint32_t out);
+/* The median of n values, which are sorted; 0: there are none. */
+as_ns as_outlier_median(as_ns *values, uint32_t n);
 /* Compares the median `own` with those of n peers. Sorts `peers`. */
 bool as_outlier_is_slow(const struct as_outlier_conf *conf, as_ns own, as_ns *peers, uint32_t n);
 /* True when most of the n peers have fewer than half as many failures in a row as `streak`. */

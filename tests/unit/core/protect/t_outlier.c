@@ -4,6 +4,8 @@
 
 #include "base/rand.h"
 
+#include "base/rand.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
@@ -85,6 +87,35 @@ static void test_some_may_be_ejected_but_never_the_last(void **state AS_UNUSED)
     assert_true(as_outlier_may_eject(&(struct as_outlier_conf){.percent = 100}, 4, 2));
 }
 
+static void test_a_share_of_slow_requests(void **state AS_UNUSED)
+{
+    struct as_slow_share s = {0};
+
+    for (uint32_t i = 0; i < AS_SLOW_SAMPLES - 1; i++) {
+        as_slow_share_add(&s, true);
+        assert_false(as_slow_share_is_high(&s)); /* too few */
+    }
+    as_slow_share_add(&s, true);
+    assert_true(as_slow_share_is_high(&s));
+    for (uint32_t i = 0; i < 21; i++) /* (31/32)^22 is below one half */
+        as_slow_share_add(&s, false);
+    assert_true(as_slow_share_is_high(&s));
+    as_slow_share_add(&s, false);
+    assert_false(as_slow_share_is_high(&s));
+}
+
+/* 19 % are above 3 times the median when the standard deviation is twice the mean. */
+static void test_chance_does_not_make_a_share_high(void **state AS_UNUSED)
+{
+    struct as_rand rand = {1};
+    struct as_slow_share s = {0};
+
+    for (uint32_t i = 0; i < 100000; i++) {
+        as_slow_share_add(&s, as_rand_below(&rand, 100) < 19);
+        assert_false(as_slow_share_is_high(&s));
+    }
+}
+
 static void test_slow_is_several_times_the_peers_median(void **state AS_UNUSED)
 {
     as_ns peers[] = {50, 10, 1000, 10};
@@ -113,6 +144,8 @@ int main(void)
         cmocka_unit_test(test_it_follows_a_jump),
         cmocka_unit_test(test_the_smallest_samples),
         cmocka_unit_test(test_some_may_be_ejected_but_never_the_last),
+        cmocka_unit_test(test_a_share_of_slow_requests),
+        cmocka_unit_test(test_chance_does_not_make_a_share_high),
         cmocka_unit_test(test_slow_is_several_times_the_peers_median),
         cmocka_unit_test(test_it_fails_alone),
     };
