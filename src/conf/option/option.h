@@ -252,7 +252,7 @@ enum as_option_type {
     X(BREAKER_FAILURES, "breaker-failures", INT, 0, 1000000, "5", "off", Q, "Failures",            \
       "failures in a row, while other replicas have few, after which a replica is ejected")        \
     X(OUTLIER_FACTOR, "outlier-factor", INT, 0, 1000, "3", "off", Q, "Failures",                   \
-      "a replica whose median time is over so many times that of the others is ejected, too")      \
+      "a replica of which most requests take so many times the others' median is ejected, too")     \
     X(OUTLIER_LEAST, "outlier-least", DURATION, 0, 3600 * AS_SEC, "5ms", "off", Q, "Failures",     \
       "a replica whose median time is below this is not ejected for it")                           \
     X(BREAKER_OPEN, "breaker-open", DURATION, AS_MS, 3600 * AS_SEC, "1s", "", Q, "Failures",       \
