@@ -369,6 +369,32 @@ static void test_a_new_controller_begins_with_the_number_that_there_is(void **st
     assert_int_equal(a.target, 10);
 }
 
+/* A load that rises and falls once a minute, with noise: the number rises once and falls once. */
+static void test_a_wave_changes_the_direction_twice_each_time(void **state AS_UNUSED)
+{
+    struct as_rand r = {.s = 3};
+    uint32_t turns = 0;
+    int32_t direction = 0;
+
+    c.max_replicas = 30;
+    c.downscale_delay_s = 10;
+    c.look_back_period_s = 10;
+    start(1);
+    for (uint32_t tick = 0; tick < 10 * 600; tick++) {
+        double wave = 20 - 20 * cos(2 * 3.14159265358979 * tick / 600);
+        uint32_t was = a.target;
+
+        now += 100 * AS_MS;
+        decide(0, (uint32_t)wave + (uint32_t)(as_rand_next(&r) % 4));
+        in.running = a.target;
+        if (a.target == was)
+            continue;
+        turns += direction != 0 && direction != (a.target > was ? 1 : -1);
+        direction = a.target > was ? 1 : -1;
+    }
+    assert_in_range(turns, 10, 20); /* ten waves */
+}
+
 /* Any load and any settings: the number is within the bounds, 0 comes from 1, nothing changes
  * before its delay, and a load that stays leads to a number that stays. */
 static void check_random_run(struct as_rand *r)
@@ -440,6 +466,7 @@ int main(void)
         cmocka_unit_test_setup(test_an_answer_from_outside_replaces_the_policy, begin),
         cmocka_unit_test_setup(test_without_counts_the_number_stays, begin),
         cmocka_unit_test_setup(test_a_new_controller_begins_with_the_number_that_there_is, begin),
+        cmocka_unit_test_setup(test_a_wave_changes_the_direction_twice_each_time, begin),
         cmocka_unit_test_setup(test_random_runs_keep_the_rules, begin),
     };
 

@@ -137,6 +137,21 @@ static void what_the_machine_lacks_is_not_asked_for(void **state AS_UNUSED)
     close_world(w);
 }
 
+/* Their limits must fit into a GiB. */
+static void memory_that_is_taken_is_not_asked_for(void **state AS_UNUSED)
+{
+    struct world *w = open_scaled("memory: 300M, autoscaling_config: {initial_replicas: 1, "
+                                  "max_replicas: 10, upscale_delay_s: 0}");
+
+    send_told(w, false);
+    send_ready(w, 0);
+    send_load(w, 100, 0, "");
+    assert_int_equal(target(w), 3);
+    assert_non_null(strstr(w->status, "3 can start: it needs 300 MiB of memory, but 300 of 1024 "
+                                      "MiB are taken by replicas"));
+    close_world(w);
+}
+
 static void the_emptiest_replica_is_retired(void **state AS_UNUSED)
 {
     struct world *w = open_scaled("autoscaling_config: {initial_replicas: 3, max_replicas: 3, "
@@ -180,6 +195,7 @@ int main(void)
         cmocka_unit_test(requests_start_replicas_and_replicas_end),
         cmocka_unit_test(the_number_of_the_controller_before_counts),
         cmocka_unit_test(what_the_machine_lacks_is_not_asked_for),
+        cmocka_unit_test(memory_that_is_taken_is_not_asked_for),
         cmocka_unit_test(the_emptiest_replica_is_retired),
         cmocka_unit_test(the_detail_has_the_numbers_and_the_decisions),
     };
