@@ -134,3 +134,14 @@ def test_scale_by_hand_is_refused(scaled):
     assert code == 400 and "the number of replicas of 'staged' follows its load" in str(answer)
     done = run("scale", "staged", "2", "--runtime-dir", server.runtime)
     assert done.returncode != 0 and "follows its load" in done.stderr
+
+
+def test_a_latency_target_is_judged_by_the_times_of_the_workers(scaled, connect):
+    server = scaled(min_replicas=1, max_replicas=2, target_latency_ms=10000, look_back_period_s=30)
+    client = connect(server)
+
+    def is_measured():
+        client.infer("fast", ONE)  # two reports at least, which differ
+        return "target_latency_ms 10000: 1 wanted" in detail(server)["message"]
+    wait.until(is_measured, lambda: detail(server))
+    assert deployment(server, "staged")["target_num_replicas"] == 1
