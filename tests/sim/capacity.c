@@ -71,11 +71,70 @@ bool is_open(const struct worker *w)
            as_replica_breaker(w->replica) != AS_BREAKER_OPEN;
 }
 
-/* A worker that is probed gets one call at a time. */
+/* A worker that is probed gets one call at a time. check_caps checks what core says of the cap. */
 static uint32_t width(const struct worker *w)
 {
-    return as_replica_breaker(w->replica) == AS_BREAKER_HALF_OPEN ? AS_MIN(w->granted, 1)
-                                                                  : w->granted;
+    return AS_MIN(w->granted, as_replica_breaker(w->replica) == AS_BREAKER_HALF_OPEN
+                                  ? 1
+                                  : as_replica_cap(w->replica));
+}
+
+/* It has all of its slots, and a new worker beside it warms up. */
+static bool is_warm(const struct sim *s, const struct worker *w)
+{
+    return w->registered && w->granted && !w->draining &&
+           as_replica_breaker(w->replica) == AS_BREAKER_CLOSED &&
+           (!s->scenario.slow_start || !w->warms || s->now >= w->ready_at + s->scenario.slow_start);
+}
+
+static bool has_warm_peer(const struct sim *s, const struct worker *w, as_ns since)
+{
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        const struct worker *o = s->workers[i];
+
+        if (o != w && is_warm(s, o) && o->ready_at <= since)
+            return true;
+    }
+    return false;
+}
+
+void note_grant(struct sim *s, struct worker *w)
+{
+    if (!w->granted || w->ready_at != AS_NEVER)
+        return;
+    w->ready_at = s->now;
+    w->warms = s->scenario.slow_start && s->now > s->scenario.slow_start &&
+               has_warm_peer(s, w, s->now - s->scenario.slow_start);
+}
+
+static uint32_t slow_width(const struct sim *s, const struct worker *w, as_ns now)
+{
+    as_ns age = now > w->ready_at ? now - w->ready_at : 0;
+    uint64_t n = w->granted * age / s->scenario.slow_start;
+
+    return age >= s->scenario.slow_start ? UINT32_MAX : (uint32_t)AS_MAX(n, AS_MIN(w->granted, 1));
+}
+
+void check_caps(struct sim *s)
+{
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        struct worker *w = s->workers[i];
+        uint32_t cap = w->registered ? as_replica_cap(w->replica) : 0, least = UINT32_MAX;
+        as_ns late = s->scenario.timer_late + 1;
+
+        if (!w->registered || !w->granted)
+            continue;
+        s->expected.warmed += w->warms && cap == 1 && w->granted > 1;
+        if (s->scenario.harmful && cap) /* peers may be ejected, which core sees later */
+            continue;
+        w->warms = w->warms && has_warm_peer(s, w, AS_NEVER);
+        if (w->warms)
+            least = slow_width(s, w, s->now - AS_MIN(late, s->now));
+        if (s->scenario.adaptive ? cap < 1 : cap < AS_MIN(least, w->granted))
+            fail(s, "worker %u may use %u of %u slots, too few", i, cap, w->granted);
+        if (w->warms && AS_MIN(cap, w->granted) > AS_MIN(slow_width(s, w, s->now), w->granted))
+            fail(s, "worker %u may use %u of %u slots, too many", i, cap, w->granted);
+    }
 }
 
 uint32_t idle_of(const struct worker *w, uint32_t n_held)
@@ -118,7 +177,7 @@ static uint32_t prefetch_of(const struct sim *s, const struct worker *w, as_ns s
     as_ns n = service ? s->scenario.prefetch_work / service : 0;
 
     if (s->scenario.batched || may_prefer(s) || w->recalling || !w->granted ||
-        as_replica_breaker(w->replica) == AS_BREAKER_HALF_OPEN)
+        width(w) < w->granted || as_replica_breaker(w->replica) == AS_BREAKER_HALF_OPEN)
         return 0;
     return (uint32_t)AS_MIN(n, w->prefetch);
 }

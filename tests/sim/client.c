@@ -23,9 +23,11 @@ void client_submit(struct sim *s, uint32_t n)
     int want = expect_submit(s, c), got;
     bool is_full =
         s->scenario.max_queued >= 0 &&
-        as_deployment_queued(s->d) + as_deployment_prefetched(s->d) >= s->scenario.max_queued;
+        (s->scenario.n_tenants ||
+         as_deployment_queued(s->d) + as_deployment_prefetched(s->d) >= s->scenario.max_queued);
 
-    trace(s, "call %u comes, model %u, priority %u", n, c->q.model, c->q.priority);
+    trace(s, "call %u comes, model %u, priority %u, tenant %llu", n, c->q.model, c->q.priority,
+          (unsigned long long)c->q.tenant);
     if (!want)
         note_accepted(s, c);
     s->submitting = c;

@@ -65,7 +65,9 @@ void report_cause(struct sim *s, struct worker *w, uint64_t verdict_number)
     resume_parked(s, verdict_number);
     if (loss == AS_LOSS_CRASHED)
         judge_crash_reported(s, w);
+    s->replaces = true;
     as_deployment_verdict(s->d, verdict_number, loss, s->now);
+    s->replaces = false;
 }
 
 /* What core knows of a death at once, and when the cause is reported. The status page is final,
@@ -147,7 +149,9 @@ void on_death(struct sim *s, struct worker *w)
     }
     w->registered = false;
     s->expected.deaths++;
+    s->replaces = true;
     verdict_number = as_replica_free(w->replica, k.last, k.loss, s->now);
+    s->replaces = false;
     update_places(s);
     for (uint32_t i = 0; i < k.n; i++) {
         struct call *c = &s->calls[k.calls[i]];

@@ -62,6 +62,8 @@ static void add(const struct expected_stats *b)
     sum.probed += b->probed;
     sum.closed += b->closed;
     sum.beyond += b->beyond;
+    sum.shed += b->shed;
+    sum.warmed += b->warmed;
 }
 
 static void print(void)
@@ -76,7 +78,9 @@ static void print(void)
            b->dispatched, b->replayed, b->recalled, b->lost, b->deaths);
     printf("%" PRIu64 " calls of models with batching, %" PRIu64 " requests shared one\n",
            b->batches, b->members);
-    printf("%" PRIu64 " requests executed beyond the slots\n", b->beyond);
+    printf("%" PRIu64 " requests executed beyond the slots, %" PRIu64 " shed; %" PRIu64
+           " events with a replica that had one slot of several\n",
+           b->beyond, b->shed, b->warmed);
     printf("%" PRIu64 " copies taken, %" PRIu64 " not\n", b->mirrored, b->mirror_dropped);
     printf("%" PRIu64 " workers crashed, %" PRIu64 " unhealthy; %" PRIu64 " trials, %" PRIu64
            " refused as poison, %" PRIu64 " for want of a replica\n",

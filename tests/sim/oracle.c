@@ -12,11 +12,10 @@ static bool waits(const struct call *c) /* a client waits for it */
     return !c->answered && !c->cancelled;
 }
 
-static bool passes(const struct call *a, const struct call *b) /* a must go before b */
+/* a must go before b, in a lane. */
+static bool passes(const struct call *a, const struct call *b)
 {
-    if (a->q.priority != b->q.priority)
-        return a->q.priority < b->q.priority;
-    return a->root != b->root ? a->root < b->root : a->order < b->order;
+    return a->q.priority != b->q.priority ? a->q.priority < b->q.priority : is_older(a, b);
 }
 
 static uint32_t count_waiting(const struct sim *s)
@@ -62,9 +61,7 @@ static uint32_t enough(const struct as_batch_conf *b)
     return b->n_preferred ? b->preferred[0] : b->max_size;
 }
 
-/* Is the batch of c due, so that it waits for nothing but a slot? late: the time by which timers
- * may fire late; 0: it may be due. */
-static bool is_due(const struct sim *s, const struct call *c, as_ns late)
+bool is_due(const struct sim *s, const struct call *c, as_ns late)
 {
     const struct as_batch_conf *b = batching(s, c);
     uint32_t items = 0;
@@ -140,15 +137,17 @@ static bool fits_a_slot(const struct sim *s, const struct call *c)
     return false;
 }
 
-static bool is_full(const struct sim *s)
+/* With fairness a tenant may not take more than half of what others leave. */
+static bool is_full(const struct sim *s, const struct call *c)
 {
-    return s->scenario.max_queued >= 0 &&
-           count_waiting(s) + count_prefetched(s) >= s->scenario.max_queued;
+    int64_t room = s->scenario.max_queued - count_waiting(s) - count_prefetched(s);
+
+    return s->scenario.max_queued >= 0 && (room <= 0 || waiting_of_tenant(s, c) >= room);
 }
 
 int expect_submit(const struct sim *s, const struct call *c)
 {
-    if (c->q.is_mirror && (s->down || is_full(s) || !fits_a_slot(s, c)))
+    if (c->q.is_mirror && (s->down || is_full(s, c) || !fits_a_slot(s, c)))
         return AS_EFULL;
     if (c->q.has_fallback && !serves(s, c))
         return AS_EUNAVAILABLE;
@@ -162,7 +161,7 @@ int expect_submit(const struct sim *s, const struct call *c)
                                     would_be_due(s, c))
             return 0;
     }
-    return is_full(s) ? AS_EFULL : 0;
+    return is_full(s, c) ? AS_EFULL : 0;
 }
 
 /* --- the life of a call --- */
@@ -237,8 +236,8 @@ static const struct call *next_in_lane(const struct sim *s, const struct call *c
     return best;
 }
 
-/* The size of a batch that begins with c: calls of its lane in order, as many as fit; 0 if nothing
- * of its lane waits. */
+/* The size of a batch that begins with c: then calls of its lane in order, as many as fit; 0 if
+ * nothing of its lane waits. */
 static uint32_t fill_of(const struct sim *s, const struct call *c)
 {
     const struct as_batch_conf *b = batching(s, c);
@@ -251,7 +250,7 @@ static uint32_t fill_of(const struct sim *s, const struct call *c)
         if (!in_lane(s, o, c))
             continue;
         items += o->q.items;
-        for (k = n++; k > 0 && passes(o, list[k - 1]); k--)
+        for (k = n++; k > 0 && (o == c || (list[k - 1] != c && passes(o, list[k - 1]))); k--)
             list[k] = list[k - 1];
         list[k] = o;
     }
@@ -280,13 +279,13 @@ static void check_member(struct sim *s, const struct worker *w, const struct cal
     if (!same_lane(before, c) || before->batch != w->batch)
         fail(s, "call %u does not fit its batch", number_of(s, c));
     if (c->state != WAITING || !waits(c) || c->doomed || c->q.deadline <= s->now ||
-        next_in_lane(s, c) != c)
+        (!s->scenario.n_tenants && next_in_lane(s, c) != c))
         fail(s, "call %u is not the next for its batch", number_of(s, c));
     if (c->runs && !c->q.idempotent)
         fail(s, "call %u is sent again and has run", number_of(s, c));
 }
 
-static void check_send(struct sim *s, const struct worker *w, const struct call *c)
+static void check_send(struct sim *s, const struct worker *w, struct call *c)
 {
     uint32_t n = number_of(s, c);
 
@@ -307,18 +306,11 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
     if (!is_due(s, c, 0))
         fail(s, "call %u is sent, and its batch is neither full nor due", n);
     /* in a deployment that is down nothing waits for others */
-    if (batching(s, c) && !s->down && fill_of(s, c) != (w->batch_left ? w->batch_size : 1))
+    if (batching(s, c) && !s->down && !s->scenario.n_tenants &&
+        fill_of(s, c) != (w->batch_left ? w->batch_size : 1))
         fail(s, "call %u: its batch is of %u, not of %u", n, w->batch_left ? w->batch_size : 1,
              fill_of(s, c));
-    for (uint32_t i = 0; i < s->n_live; i++) {
-        const struct call *o = &s->calls[s->live[i]];
-
-        if (o != c && o != s->submitting && goes_beyond(s, o) == goes_beyond(s, c) &&
-            o->state == WAITING && waits(o) && !o->doomed && !o->q.blame &&
-            o->q.deadline > s->now && passes(o, c) && !holds_out(s, o) && can_send(s, w, o) &&
-            is_due(s, o, s->scenario.timer_late + 1))
-            fail(s, "call %u is sent before call %u", n, s->live[i]);
-    }
+    check_order(s, w, c);
 }
 
 void note_sent(struct sim *s, struct worker *w, struct call *c)
@@ -441,7 +433,12 @@ void note_answer(struct sim *s, struct call *c, int err)
         return;
     }
     s->expected.failed++;
-    if (err == AS_EMAYHAVERUN) {
+    if (err == AS_EFULL) {
+        s->expected.shed++;
+        if (!s->scenario.codel.target || c->state != WAITING || c->sends ||
+            s->now - c->accepted_at <= 2 * s->scenario.codel.target)
+            fail(s, "call %u is shed", n);
+    } else if (err == AS_EMAYHAVERUN) {
         s->expected.lost++;
         if (!c->doomed && !waited_too_long(s, c) &&
             !(s->scenario.harmful && c->q.idempotent && c->losses >= s->scenario.attempts))
@@ -497,7 +494,8 @@ static void check_calls(struct sim *s)
                              fits_a_slot(s, c) && !holds_out(s, c);
     }
     /* with batching there is also a deadline for what is held back */
-    if (s->scenario.batched || parked || s->scenario.harmful || may_prefer(s)
+    if (s->scenario.batched || parked || s->scenario.harmful || s->scenario.slow_start ||
+                may_prefer(s)
             ? as_deployment_next_deadline(s->d) > next
             : as_deployment_next_deadline(s->d) != next)
         fail(s, "the next deadline is wrong");
@@ -568,7 +566,7 @@ static void check_stat(struct sim *s)
         a->completed != b->completed || a->failed != b->failed || a->expired != b->expired)
         fail(s, "statistics of calls are wrong");
     if (a->cancelled != b->cancelled || a->replayed != b->replayed || a->recalled != b->recalled ||
-        a->lost != b->lost || a->deaths != b->deaths)
+        a->lost != b->lost || a->deaths != b->deaths || a->shed != b->shed)
         fail(s, "statistics of trouble are wrong");
     if (a->mirrored != b->mirrored || a->mirror_dropped != b->mirror_dropped)
         fail(s, "statistics of copies are wrong");
@@ -592,6 +590,8 @@ void check(struct sim *s)
     check_counts(s);
     check_stat(s);
     judge(s);
+    note_queued(s);
+    check_caps(s);
     if (!as_deployment_ok(s->d))
         fail(s, "core's own invariants do not hold");
 }

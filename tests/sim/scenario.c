@@ -77,6 +77,25 @@ static void draw_calls(struct sim *s)
     s->end = when + 1;
 }
 
+/* Tenants, of which the first may send most of the calls. */
+static void draw_tenants(struct sim *s)
+{
+    struct scenario *i = &s->scenario;
+    uint32_t first = (uint32_t)PICK(s, 0, 0, 900);
+
+    i->n_tenants = 1 + below(s, TENANTS_MAX);
+    i->cost = (enum as_fair_cost)below(s, 3);
+    i->most_cost = 1;
+    for (uint32_t n = 0; n < i->n_calls; n++) {
+        struct as_request *q = &s->calls[n].q;
+
+        q->tenant = 1 + (chance(s, first) ? 0 : below(s, i->n_tenants));
+        q->cost = chance(s, 500) ? 1 : 1 + below(s, 20);
+        if (i->cost == AS_FAIR_COST_SAID)
+            i->most_cost = AS_MAX(i->most_cost, q->cost);
+    }
+}
+
 /* Draws which models have batching, and their requests. */
 static void draw_batches(struct sim *s)
 {
@@ -154,6 +173,7 @@ void draw_scenario(struct sim *s)
         i->max_queued = -1;
     i->prefetch_work = PICK(s, 20 * AS_US, 100 * AS_US, 1 * AS_MS);
     i->timer_late = PICK(s, 0, 1, 5 * AS_US, 100 * AS_US);
+    i->share = (uint32_t)PICK(s, 8, 8, 2, 3);
     i->page_lost = (uint32_t)PICK(s, 0, 0, 300);
     i->stop_early = chance(s, 50);
     i->cause_pending = (uint32_t)PICK(s, 0, 300, 1000);
@@ -169,9 +189,19 @@ void draw_scenario(struct sim *s)
         draw_batches(s);
     if (chance(s, 250))
         draw_models(s);
-    i->simple = !i->batched && !i->lacking && !i->router.asks && !i->session_keys && !i->model_keys;
+    if (chance(s, 300))
+        draw_tenants(s);
+    if (chance(s, 150))
+        i->codel = (struct as_codel_conf){PICK(s, 1 * AS_US, 20 * AS_US, 200 * AS_US),
+                                          PICK(s, 10 * AS_US, 500 * AS_US)};
+    if (chance(s, 200))
+        i->slow_start = PICK(s, 5 * AS_US, 100 * AS_US, 2 * AS_MS);
+    i->adaptive = chance(s, 100);
+    i->one_queue =
+        !i->batched && !i->lacking && !i->router.asks && !i->session_keys && !i->model_keys;
     for (uint32_t m = 0; m < i->n_models; m++)
-        i->simple = i->simple && !i->cap[m];
+        i->one_queue = i->one_queue && !i->cap[m];
+    i->simple = i->one_queue && !i->n_tenants;
     for (uint32_t n = 0; n < i->n_calls; n++) {
         i->simple = i->simple && s->calls[n].q.priority == 1 && !s->calls[n].q.root &&
                     !s->calls[n].q.on_cycle;

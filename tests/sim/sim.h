@@ -5,9 +5,10 @@
  * same seed gives the same run. world.c handles events and plays the dispatcher's side of the links
  * (src/link in the server). worker.c plays the workers. scenario.c draws the options, workers and
  * clients. oracle.c has a model of its own of what core must do, and compares core with it after
- * every event; capacity.c computes from that model what a worker could take. harm.c lets requests
- * crash, hang or sicken their workers, death.c reports deaths to core, and judge.c checks what
- * follows: who is a suspect, who is refused, whose turn it is, which replicas are ejected.
+ * every event; order.c has the part of it that says which call goes first; capacity.c computes from
+ * that model what a worker could take. harm.c lets requests crash, hang or sicken their workers,
+ * death.c reports deaths to core, and judge.c checks what follows: who is a suspect, who is
+ * refused, whose turn it is, which replicas are ejected.
  */
 #ifndef AS_SIM_H
 #define AS_SIM_H
@@ -73,6 +74,8 @@ struct call {
     uint32_t fingerprint; /* requests with the same one look the same to core */
     uint32_t poison;      /* 0: harmless; else number of the poison, from 1 */
     as_ns sent_at, suspected;
+    bool was_queued;    /* it was in the queue after some event … */
+    bool paid;          /* … and was sent from there, so its tenant has paid */
     bool suspect;       /* it waits as a suspect … */
     bool was_suspect;   /* … or has done so */
     uint32_t free_runs; /* executions that a kill from outside ended */
@@ -159,6 +162,8 @@ struct worker {
     /* oracle: what core knows of it */
     uint32_t granted, prefetch, most_granted;
     bool draining, recalling;
+    bool warms;             /* slow start … */
+    as_ns ready_at;         /* … since it had slots first */
     bool lacks[MODELS_MAX]; /* models that it does not serve */
     uint32_t recalled;
     uint32_t *bound; /* calls in stream order */
@@ -208,7 +213,7 @@ struct event {
 
 struct expected_stats { /* what core's statistics must be */
     uint64_t accepted, refused, dispatched, completed, failed, expired, cancelled, replayed,
-        recalled, lost, deaths, batches, members, mirrored, mirror_dropped, beyond;
+        recalled, lost, deaths, batches, members, mirrored, mirror_dropped, beyond, shed, warmed;
     /* only in scenarios with harm */
     uint64_t trials, quarantined, crashes, unhealthy, refused_suspects, ejected, probed, closed;
 };
@@ -222,6 +227,14 @@ struct scenario {
     as_ns prefetch_work;
     as_ns timer_late; /* the deadline timer fires late by at most this */
     struct as_router_conf router;
+    struct as_codel_conf codel;
+    as_ns slow_start;
+    bool adaptive;
+    uint32_t n_tenants; /* 0: no fairness */
+    enum as_fair_cost cost;
+    uint32_t most_cost;     /* of one call */
+    bool one_queue;         /* no lanes */
+    uint32_t share;         /* of so many calls one is of a lower priority */
     uint32_t page_lost;     /* per mille of deaths at which the worker's status page is lost */
     uint32_t cause_pending; /* per mille of deaths whose cause is reported later, or never */
     as_ns verdict_wait, repeat_verdict_wait;
@@ -249,6 +262,12 @@ struct scenario {
     uint32_t attempts;
 };
 
+struct turns {
+    uint32_t sure, possible;
+};
+
+#define TENANTS_MAX 6u
+
 struct sim {
     uint64_t seed;
     bool verbose, failed, closing, down, freeing;
@@ -268,6 +287,10 @@ struct sim {
     const struct call *submitting;     /* … and core may still refuse it */
     bool multiplexed;                  /* some worker has reported models */
     bool works;                        /* core asked for the next turn */
+    struct turns turns[AS_PRIORITIES]; /* order.c */
+    /* by priority: what one tenant was served more than another since both wait; order.c */
+    uint32_t lead[AS_PRIORITIES][TENANTS_MAX][TENANTS_MAX];
+    bool replaces;                     /* the calls of a dead worker are being sent again */
     uint32_t turns_owed;               /* calls that must go before the next suspect */
     const struct call *fingerprinting; /* the call whose fingerprint core computes … */
     uint64_t bytes_read;               /* … and the bytes of it that were read */
@@ -361,6 +384,8 @@ uint32_t prefetched_calls(const struct sim *s, const struct worker *w); /* calls
 bool has_slot(const struct sim *s, const struct worker *w);
 bool is_reserved(const struct worker *w);                  /* in quarantine, RESERVED or ALONE */
 bool is_open(const struct worker *w);                      /* it takes calls if it has room */
+void note_grant(struct sim *s, struct worker *w);          /* w->granted was set */
+void check_caps(struct sim *s);                            /* after every event */
 uint32_t idle_of(const struct worker *w, uint32_t n_held); /* slots */
 /* It waits for no slot, only for a worker in rotation; not so a suspect. */
 bool goes_beyond(const struct sim *s, const struct call *c);
@@ -371,7 +396,18 @@ bool can_execute(const struct sim *s, const struct worker *w, const struct call 
 /* May c be sent to w, to execute or to wait there? */
 bool can_send(const struct sim *s, const struct worker *w, const struct call *c);
 
+/* --- order.c --- */
+bool is_older(const struct call *a, const struct call *b); /* within a priority */
+/* Checks, before c is sent to w, that it is its turn; counts it. */
+void check_order(struct sim *s, const struct worker *w, struct call *c);
+/* In the queue, of the tenant of c; 0 without fairness. */
+uint32_t waiting_of_tenant(const struct sim *s, const struct call *c);
+void note_queued(struct sim *s); /* after every event */
+
 /* --- oracle.c --- */
+/* Is the batch of c due, so that it waits for nothing but a slot? late: the time by which timers
+ * may fire late; 0: it may be due. */
+bool is_due(const struct sim *s, const struct call *c, as_ns late);
 int expect_submit(const struct sim *s, const struct call *c);
 void note_accepted(struct sim *s, struct call *c);
 void note_refused(struct sim *s, struct call *c);  /* undoes note_accepted: core has refused it */

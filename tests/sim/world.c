@@ -275,6 +275,7 @@ static void hear(struct sim *s, struct worker *w)
         w->granted = m->slots;
         w->prefetch = m->prefetch;
         w->most_granted = AS_MAX(w->most_granted, m->slots);
+        note_grant(s, w);
         as_replica_grant(w->replica, m->slots, m->prefetch, s->now);
         break;
     case M_DONE:
@@ -309,6 +310,7 @@ static void spawn(struct sim *s)
     if (as_replica_new(&w->replica, s->d, w))
         fail(s, "no replica");
     w->registered = true;
+    w->ready_at = AS_NEVER;
     for (uint32_t m = 0; m < s->scenario.n_models && !s->closing; m++) {
         if (chance(s, s->scenario.lacking))
             worker_serve(s, w, m, false);
@@ -395,8 +397,10 @@ static void expire(struct sim *s)
     if (s->expire_at != s->now) /* the timer was set again meanwhile */
         return;
     s->timer_for = AS_NEVER;
+    s->replaces = as_deployment_parked(s->d) > 0;
     resume_parked(s, 0);
     as_deployment_expire(s->d, s->now);
+    s->replaces = false;
     s->next_wake = as_deployment_next_deadline(s->d);
 }
 
@@ -421,6 +425,7 @@ static void step(struct sim *s, const struct event *e)
     struct worker *w = e->n < s->n_workers ? s->workers[e->n] : NULL;
     struct message *m;
 
+    s->replaces = as_deployment_suspects(s->d) > 0; /* they may be cleared, all at once */
     switch (e->type) {
     case E_SUBMIT:
         client_submit(s, e->n);
@@ -463,7 +468,9 @@ static void step(struct sim *s, const struct event *e)
         break;
     case E_WORK:
         s->works = false;
+        s->replaces = true;
         as_deployment_work(s->d, s->now);
+        s->replaces = false;
         break;
     case E_CRASH:
         harm_crash(s, w, e->arg);
@@ -518,6 +525,11 @@ bool run(struct sim *s)
         conf.outlier = s->scenario.outlier;
     }
     AS_ASSERT(!as_deployment_new(&s->d, AS_STR("sim"), &conf, &ops, s));
+    as_deployment_set_share(s->d, s->scenario.share);
+    as_deployment_set_codel(s->d, &s->scenario.codel);
+    as_deployment_set_slow_start(s->d, s->scenario.slow_start, s->now);
+    as_deployment_set_adaptive(s->d, s->scenario.adaptive, s->now);
+    as_deployment_set_fair(s->d, s->scenario.n_tenants > 0, s->scenario.cost);
     for (uint32_t m = 0; m < s->scenario.n_models; m++) {
         AS_ASSERT(!s->scenario.cap[m] || !as_deployment_set_model(s->d, m, s->scenario.cap[m]));
         AS_ASSERT(!as_deployment_set_batching(s->d, m, &s->scenario.batch[m]));

@@ -47,65 +47,67 @@ void as_dispatch_update_lanes(struct as_deployment *d, as_ns now)
     }
 }
 
-/* Ends requests at the front of the lane, as many as one batch has, whose deadline has passed
- * before the timer fired. True: there were some, so another lane may come first now. */
-static bool expire_front(struct as_deployment *d, struct as_lane *l, as_ns now)
+/* Ends requests of the lane whose deadline has passed before the timer fired. True: there were
+ * some, so another lane may come first now. */
+static bool expire_lane(struct as_deployment *d, struct as_lane *l, as_ns now)
 {
-    uint32_t items = 0;
-    bool some = false;
+    const struct as_due *due = as_due_heap_first(&d->deadlines);
+    bool some = false, more = due && due->at <= now;
 
-    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
-        AS_LIST_EACH(n, &l->fifo[p])
-        {
-            struct as_request *q = as_request_of(n);
+    while (more) { /* with fairness a walk may miss some that change their place */
+        more = false;
+        for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+            struct as_request *q = as_queue_next(&l->fifo[p], NULL), *next;
 
-            if (items >= l->batching->conf.max_size)
-                return some;
-            if (q->deadline > now) {
-                items += q->items;
-                continue;
+            for (; q; q = next) {
+                next = as_queue_next(&l->fifo[p], q);
+                if (q->deadline > now)
+                    continue;
+                as_dispatch_dequeue(d, q, now);
+                (void)as_dispatch_check_deadline(d, q, now);
+                some = true;
+                more = d->queue.fair != NULL;
             }
-            as_dispatch_dequeue(d, q, now);
-            (void)as_dispatch_check_deadline(d, q, now);
-            some = true;
         }
     }
     return some;
 }
 
-/* Moves the first requests of the lane to `to`, in order, until the next one does not fit. */
-static uint32_t collect_batch(struct as_deployment *d, struct as_lane *l, struct as_list *to,
-                              uint32_t *ret_items)
+/* Moves q and then the first requests of its lane to `to`, in order, until the next one does not
+ * fit. */
+static uint32_t collect_batch(struct as_deployment *d, struct as_lane *l, struct as_request *q,
+                              struct as_list *to, uint32_t *ret_items)
 {
     uint32_t limit = l->one_by_one ? 1 : as_batch_limit(&l->batching->conf, l->items), n = 0;
-    struct as_request *q;
 
     *ret_items = 0;
-    while ((q = as_lane_first(l)) && (!n || *ret_items + q->items <= limit)) {
-        as_queue_remove(&d->queue, q);
+    do {
+        as_queue_take(&d->queue, q);
         as_list_push(to, &q->node);
         *ret_items += q->items;
         n++;
-    }
+    } while ((q = as_lane_first(l)) && *ret_items + q->items <= limit);
     return n;
 }
 
-void as_dispatch_send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
+void as_dispatch_send_batch(struct as_replica *r, struct as_lane *l, struct as_request *first,
+                            as_ns now)
 {
     struct as_deployment *d = r->deployment;
     struct as_batch *b;
     struct as_list members, *it;
     uint32_t n, items;
 
-    if (expire_front(d, l, now))
+    if (expire_lane(d, l, now) || as_dispatch_shed(d, first, now))
         return;
+    as_dispatch_note_turn(r, first);
     as_list_init(&members);
-    n = collect_batch(d, l, &members, &items);
+    n = collect_batch(d, l, first, &members, &items);
     as_dispatch_update_lane(d, l, now);
     d->stat.batches++;
     as_hist_add(&d->stat.batch, items * AS_US);
     if (n == 1) {
-        as_dispatch_send(r, as_request_of(as_list_pop(&members)), now);
+        as_dispatch_send_call(r, as_request_of(as_list_pop(&members)), now);
         return;
     }
     b = acquire_batch(d);
@@ -116,7 +118,7 @@ void as_dispatch_send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
         q->batch = b;
         b->items += q->items;
         if (b->n++ == 0) {
-            as_dispatch_send(r, q, now);
+            as_dispatch_send_call(r, q, now);
         } else {
             r->slotless++;
             d->ongoing++;
@@ -128,10 +130,11 @@ void as_dispatch_send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
 void as_dispatch_send_lane(struct as_deployment *d, struct as_lane *l, as_ns now)
 {
     while (as_lane_is_due(l)) {
-        struct as_replica *r = as_dispatch_find_free(d, as_lane_first(l));
+        struct as_request *q = as_queue_first_of_lane(&d->queue, l);
+        struct as_replica *r = as_dispatch_find_free(d, q);
 
         if (!r)
             return;
-        as_dispatch_send_batch(r, l, now);
+        as_dispatch_send_batch(r, l, q, now);
     }
 }

@@ -7,6 +7,7 @@
 #include "core/dispatch/multiplex.h"
 #include "core/dispatch/outlier_ejection.h"
 #include "core/dispatch/pending_verdict.h"
+#include "core/dispatch/width.h"
 
 int as_deployment_new(struct as_deployment **ret_d, struct as_str name,
                       const struct as_deployment_conf *conf, const struct as_deployment_ops *ops,
@@ -60,6 +61,8 @@ void as_deployment_answer(struct as_deployment *d, struct as_request *q, int err
         d->stat.failed++;
     if (err == AS_EMAYHAVERUN)
         d->stat.lost++;
+    else if (err == AS_EFULL)
+        d->stat.shed++;
     else if (err == AS_EPOISON)
         d->stat.quarantined++;
     as_due_heap_remove(&d->deadlines, &q->due);
@@ -191,6 +194,22 @@ int64_t as_deployment_max_queued(const struct as_deployment *d)
     return d->conf.max_queued;
 }
 
+void as_deployment_set_share(struct as_deployment *d, uint32_t every)
+{
+    AS_ASSERT(every >= AS_SHARE_MIN && every <= AS_SHARE_MAX);
+    d->queue.share.every = every;
+}
+
+void as_deployment_set_fair(struct as_deployment *d, bool on, enum as_fair_cost cost)
+{
+    as_queue_set_fair(&d->queue, on, cost);
+}
+
+void as_deployment_set_codel(struct as_deployment *d, const struct as_codel_conf *conf)
+{
+    d->codel_conf = *conf;
+}
+
 void as_deployment_set_per_caller(struct as_deployment *d, bool on, as_ns now)
 {
     if (d->per_caller == on)
@@ -224,10 +243,15 @@ int as_deployment_set_router(struct as_deployment *d, const struct as_router_con
 
 static bool is_full(const struct as_deployment *d, const struct as_request *q)
 {
+    int64_t room;
+
     if (__builtin_expect(d->per_caller && q->waiting, 0))
         return d->conf.max_queued >= 0 && *q->waiting >= d->conf.max_queued;
-    return d->conf.max_queued >= 0 &&
-           (int64_t)as_deployment_queued(d) + d->prefetched >= d->conf.max_queued;
+    if (d->conf.max_queued < 0)
+        return false;
+    room = d->conf.max_queued - (int64_t)as_deployment_queued(d) - d->prefetched;
+    /* so that one tenant alone never takes all of it */
+    return room <= 0 || (d->queue.fair && as_fair_waiting(d->queue.fair, q->tenant) >= room);
 }
 
 static int refuse_request(struct as_request *q, int err)
@@ -382,10 +406,12 @@ static int submit(struct as_deployment *d, struct as_request *q, as_ns now)
         r = as_dispatch_find_prefetch(d, q);
     }
     accept_request(d, q, now);
-    if (r)
+    if (r) {
+        (void)as_codel_sheds(&d->codel, &d->codel_conf, 0, now);
         as_dispatch_send(r, q, now);
-    else
+    } else {
         as_queue_push(&d->queue, q);
+    }
     if (__builtin_expect(d->n_suspects != 0, 0))
         as_quarantine_schedule(d, now);
     return 0;
@@ -510,6 +536,8 @@ void as_deployment_expire(struct as_deployment *d, as_ns now)
         as_queue_update_due(&d->queue, now);
         as_dispatch_send_all(d, now);
     }
+    if (d->n_warming)
+        as_width_update(d, now);
     if (d->n_ejected)
         as_outlier_expire(d, now);
     if (d->n_suspects || d->n_quarantines)
@@ -532,6 +560,8 @@ as_ns as_deployment_next_deadline(const struct as_deployment *d)
         next = AS_MIN(next, first->at);
     if (d->n_verdicts)
         next = AS_MIN(next, as_pending_verdict_next_due(d));
+    if (d->n_warming)
+        next = AS_MIN(next, as_width_next_due(d));
     if (d->n_ejected)
         next = AS_MIN(next, as_outlier_next_due(d));
     if (d->n_suspects || d->n_quarantines)

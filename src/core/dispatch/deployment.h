@@ -34,10 +34,13 @@
 #include "core/dispatch/router_conf.h"
 #include "core/protect/blame.h"
 #include "core/protect/breaker.h"
+#include "core/protect/codel.h"
 #include "core/protect/outlier.h"
 #include "core/protect/retry.h"
 #include "core/queue/batch.h"
+#include "core/queue/fair.h"
 #include "core/queue/request.h"
+#include "core/queue/share.h"
 #include "core/queue/stat.h"
 
 struct as_deployment_ops {
@@ -153,6 +156,18 @@ int as_deployment_set_router(struct as_deployment *d, const struct as_router_con
  * are of another deployment, must not be in it. */
 void as_deployment_routed(struct as_deployment *d, struct as_request *q,
                           const struct as_router_choice *choice, as_ns now);
+/* Of so many calls that are sent while lower priorities wait one is theirs: core/queue/share.h;
+ * AS_SHARE_DEFAULT at first. */
+void as_deployment_set_share(struct as_deployment *d, uint32_t every);
+/* on: tenants get equal shares of each priority (core/queue/fair.h), and a request is refused while
+ * as many of its tenant wait as there is room for further ones. */
+void as_deployment_set_fair(struct as_deployment *d, bool on, enum as_fair_cost cost);
+/* Requests that are shed (core/protect/codel.h) are answered with AS_EFULL. A target of 0: none. */
+void as_deployment_set_codel(struct as_deployment *d, const struct as_codel_conf *conf);
+/* The time in which a new replica beside others gets all of its slots; 0: it has them at once. */
+void as_deployment_set_slow_start(struct as_deployment *d, as_ns duration, as_ns now);
+/* on: each replica uses as many of its slots as core/protect/gradient.h says. */
+void as_deployment_set_adaptive(struct as_deployment *d, bool on, as_ns now);
 
 /* For a shutdown that does not wait any longer. Queued requests are answered with AS_EUNAVAILABLE,
  * parked ones with AS_EMAYHAVERUN. Requests that a replica gives back from now on are treated as
@@ -284,6 +299,9 @@ struct as_stat *as_deployment_stat(struct as_deployment *d);
 uint32_t as_replica_ongoing(const struct as_replica *r);
 uint32_t as_replica_beyond(const struct as_replica *r);
 uint32_t as_replica_slots(const struct as_replica *r);
+/* How many of these may be used now, because of slow start or adaptive concurrency; it may be more
+ * than there are. */
+uint32_t as_replica_cap(const struct as_replica *r);
 uint32_t as_replica_unanswered(const struct as_replica *r);
 as_ns as_replica_service(const struct as_replica *r); /* measured service time, 0 unknown */
 /* The same for one model; also 0 while the deployment has no lanes. */

@@ -3,6 +3,7 @@
 #include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
 #include "core/dispatch/pending_verdict.h"
+#include "core/dispatch/width.h"
 
 /* The requests of a batch are neighbours in `sent`, and their number is that of the batch. */
 static bool batches_ok(const struct as_replica *r)
@@ -85,7 +86,7 @@ static bool replica_ok(const struct as_replica *r)
     if (is_free && r->free_load != r->unanswered)
         return false;
     /* of longer lines not all are looked at: AS_LINE_SCAN */
-    if (is_free && d->n_preferring <= AS_LINE_SCAN && as_preference_first_for(r))
+    if (is_free && d->n_preferring <= AS_LINE_SCAN && as_preference_has_for(r))
         return false;
     return !as_queue_first_for(&d->queue, &capacity); /* rule 1 */
 }
@@ -128,7 +129,7 @@ bool as_deployment_ok(const struct as_deployment *d)
 
     if (!as_queue_ok(&d->queue) || !as_due_heap_ok(&d->deadlines) ||
         (d->down && as_deployment_queued(d)) || !as_quarantine_ok(d) || !as_pending_verdict_ok(d) ||
-        !lanes_ok(d) || !as_beyond_ok(d) || !as_preference_ok(d))
+        !lanes_ok(d) || !as_beyond_ok(d) || !as_preference_ok(d) || !as_width_ok(d))
         return false;
     for (uint32_t i = 0; i < d->n_replicas; i++) {
         const struct as_replica *r = d->replicas[i];

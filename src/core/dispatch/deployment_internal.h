@@ -23,6 +23,8 @@
 #include "core/dispatch/preference.h"
 #include "core/dispatch/router.h"
 #include "core/dispatch/suspect.h"
+#include "core/protect/gradient.h"
+#include "core/protect/slow_start.h"
 #include "core/queue/due_heap.h"
 #include "core/queue/queue.h"
 #include "core/queue/queue_drain.h"
@@ -45,7 +47,12 @@ struct as_replica {
     uint32_t most_slots;      /* the most slots ever granted */
     /* the most front calls that may be sent: slots and prefetch; 0 while it takes nothing */
     uint32_t limit;
-    uint32_t width;     /* how many of these may be in slots */
+    uint32_t width; /* how many of these may be in slots */
+    uint32_t cap;   /* of the slots; UINT32_MAX: all may be used (core/dispatch/width.h) */
+    bool warms;     /* slow start: it has warm_width slots, and more at next_step */
+    uint32_t warm_width;
+    as_ns ready_since, next_step; /* AS_NEVER: not yet; none */
+    struct as_gradient gradient;
     uint32_t index;     /* in as_deployment.replicas */
     uint32_t free_at;   /* in as_deployment.free, or AS_NOWHERE */
     uint32_t free_load; /* … and of which list in as_deployment.by_load */
@@ -138,8 +145,13 @@ struct as_deployment {
     uint32_t n_medians;
     uint32_t n_ejected; /* replicas whose breaker is not closed */
     uint32_t n_absent;  /* sum over the replicas; 0: all of them serve all models */
-    bool batched;       /* some model has batching, so nothing is prefetched */
-    bool per_caller;    /* max_queued holds for each caller; nothing is prefetched */
+    struct as_codel_conf codel_conf;
+    struct as_codel codel;
+    as_ns slow_start;   /* 0: off */
+    uint32_t n_warming; /* replicas with `warms` */
+    bool adaptive;
+    bool batched;    /* some model has batching, so nothing is prefetched */
+    bool per_caller; /* max_queued holds for each caller; nothing is prefetched */
     bool down;
     struct as_stat stat;
 };

@@ -9,7 +9,7 @@ uint32_t as_dispatch_width(const struct as_replica *r)
 {
     if (!as_replica_is_open(r))
         return 0;
-    return r->breaker.state == AS_BREAKER_HALF_OPEN ? AS_MIN(r->slots, 1) : r->slots;
+    return AS_MIN(r->slots, r->breaker.state == AS_BREAKER_HALF_OPEN ? 1 : r->cap);
 }
 
 /* A replica prefetches as many requests as fit in prefetch_work by its service time. */
@@ -17,7 +17,7 @@ uint32_t as_dispatch_limit(const struct as_replica *r)
 {
     uint32_t work = (uint32_t)r->deployment->conf.prefetch_work, n;
 
-    if (!as_replica_is_open(r) || r->breaker.state == AS_BREAKER_HALF_OPEN)
+    if (!as_replica_is_open(r) || r->breaker.state == AS_BREAKER_HALF_OPEN || r->cap < r->slots)
         return as_dispatch_width(r);
     if (r->deployment->batched || r->deployment->per_caller || r->deployment->prefers ||
         !r->prefetch || !r->slots || r->recalling || !r->service || r->service > work)
@@ -47,8 +47,8 @@ static bool has_room_behind(const struct as_replica *r)
 {
     return r->of_model && !r->deployment->batched && !r->deployment->per_caller &&
            !r->deployment->prefers && as_replica_is_open(r) &&
-           r->breaker.state != AS_BREAKER_HALF_OPEN && !r->recalling && r->slots &&
-           as_replica_waiting(r) < r->prefetch;
+           r->breaker.state != AS_BREAKER_HALF_OPEN && r->cap >= r->slots && !r->recalling &&
+           r->slots && as_replica_waiting(r) < r->prefetch;
 }
 
 struct as_replica_capacity as_dispatch_capacity(const struct as_replica *r)
@@ -113,7 +113,35 @@ void as_dispatch_bind(struct as_replica *r, struct as_request *q, as_ns now)
     r->last_stream = q->stream;
 }
 
+void as_dispatch_note_turn(struct as_replica *r, const struct as_request *q)
+{
+    struct as_deployment *d = r->deployment;
+    struct as_request *best[AS_PRIORITIES] = {0};
+    struct as_replica_capacity t;
+    bool lower = false;
+
+    if (q->blame)
+        return;
+    if (d->queue.n || d->n_preferring) {
+        t = as_dispatch_capacity(r);
+        lower = as_queue_has_lower(&d->queue, q->priority, &t);
+    }
+    if (!lower && d->n_preferring && r->free_at != AS_NOWHERE) {
+        as_preference_find(r, best);
+        for (uint32_t p = q->priority + 1u; p < AS_PRIORITIES; p++)
+            lower = lower || best[p];
+        as_preference_forget(best);
+    }
+    as_share_note(&d->queue.share, q->priority, lower);
+}
+
 void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now)
+{
+    as_dispatch_note_turn(r, q);
+    as_dispatch_send_call(r, q, now);
+}
+
+void as_dispatch_send_call(struct as_replica *r, struct as_request *q, as_ns now)
 {
     struct as_deployment *d = r->deployment;
 
@@ -147,50 +175,87 @@ void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns no
         as_dispatch_update_lane(d, l, now);
 }
 
-/* The next request for r, in the queue or among those that wait for it; NULL: none. */
-static struct as_request *first_for(const struct as_replica *r, const struct as_replica_capacity *t)
+/* Adds the next requests for r, in the queue and among those that wait for it, to `best`. */
+static void find_for(const struct as_replica *r, const struct as_replica_capacity *t,
+                     struct as_request *best[AS_PRIORITIES])
 {
     const struct as_deployment *d = r->deployment;
-    struct as_request *q = d->queue.n ? as_queue_first_for(&d->queue, t) : NULL, *p;
 
-    if (!d->n_preferring || r->free_at == AS_NOWHERE)
-        return q;
-    p = as_preference_first_for(r);
-    return p && (!q || as_queue_before(p, q)) ? p : q;
+    if (d->queue.n)
+        as_queue_find(&d->queue, t, best);
+    if (d->n_preferring && r->free_at != AS_NOWHERE)
+        as_preference_find(r, best);
+}
+
+/* The one whose turn it is; NULL: there is none. */
+static struct as_request *choose(const struct as_deployment *d,
+                                 struct as_request *best[AS_PRIORITIES])
+{
+    struct as_request *q = as_queue_choose(&d->queue, best);
+
+    as_preference_forget(best);
+    return q;
 }
 
 /* The next request for any of the replicas with a free slot, and if it waits for certain ones, for
  * which. */
 static struct as_request *find_first(const struct as_deployment *d, struct as_replica **ret_r)
 {
-    struct as_request *best = NULL;
+    struct as_request *best[AS_PRIORITIES] = {0}, *q;
+    struct as_replica *of[AS_PRIORITIES] = {0};
 
     for (uint32_t i = 0; i < d->n_free; i++) {
         struct as_replica *r = d->free[i];
         struct as_replica_capacity t = as_dispatch_capacity(r);
-        struct as_request *q = first_for(r, &t);
+        struct as_request *before[AS_PRIORITIES];
 
-        if (q && (!best || as_queue_before(q, best))) {
-            best = q;
-            *ret_r = r;
-        }
+        memcpy(before, best, sizeof(before));
+        find_for(r, &t, best);
+        for (uint32_t p = 0; p < AS_PRIORITIES; p++)
+            of[p] = best[p] != before[p] ? r : of[p];
     }
-    return best;
+    q = choose(d, best);
+    if (q)
+        *ret_r = of[q->priority];
+    return q;
+}
+
+bool as_dispatch_shed(struct as_deployment *d, struct as_request *q, as_ns now)
+{
+    const struct as_batching *b = q->lane ? q->lane->batching : NULL;
+    as_ns waited = now - q->arrived, meant = b ? b->conf.max_wait : 0; /* it waited for others */
+
+    if (q->attempts ||
+        !as_codel_sheds(&d->codel, &d->codel_conf, waited - AS_MIN(waited, meant), now))
+        return false;
+    as_dispatch_dequeue(d, q, now);
+    as_deployment_fail(d, q, AS_EFULL);
+    return true;
 }
 
 /* q is the first in the queue for r. It goes alone, or with its batch. */
 static void send_queued(struct as_replica *r, struct as_request *q, as_ns now)
 {
+    struct as_deployment *d = r->deployment;
+
     if (q->lane) {
-        as_dispatch_send_batch(r, q->lane, now);
+        as_dispatch_send_batch(r, q->lane, q, now);
         return;
     }
-    if (q->preference)
-        as_preference_dequeue(r->deployment, q);
-    else
-        as_queue_remove(&r->deployment->queue, q);
-    if (as_dispatch_check_deadline(r->deployment, q, now))
-        as_dispatch_send(r, q, now);
+    if (q->deadline <= now) {
+        as_dispatch_dequeue(d, q, now);
+        as_deployment_fail(d, q, AS_EDEADLINE);
+        return;
+    }
+    if (as_dispatch_shed(d, q, now))
+        return;
+    if (q->preference) {
+        as_queue_charge(&d->queue, q);
+        as_preference_dequeue(d, q);
+    } else {
+        as_queue_take(&d->queue, q);
+    }
+    as_dispatch_send(r, q, now);
 }
 
 void as_dispatch_send_all(struct as_deployment *d, as_ns now)
@@ -420,8 +485,12 @@ void as_dispatch_fill(struct as_replica *r, as_ns now)
 
     while (d->queue.n || d->n_preferring) {
         struct as_replica_capacity t = as_dispatch_capacity(r);
-        struct as_request *q = t.may_execute || t.may_wait ? first_for(r, &t) : NULL;
+        struct as_request *best[AS_PRIORITIES] = {0}, *q;
 
+        if (!t.may_execute && !t.may_wait)
+            break;
+        find_for(r, &t, best);
+        q = choose(d, best);
         if (!q)
             break;
         send_queued(r, q, now);
@@ -430,68 +499,4 @@ void as_dispatch_fill(struct as_replica *r, as_ns now)
         as_beyond_fill(d, now);
     if (d->n_suspects)
         as_quarantine_schedule(d, now);
-}
-
-/* --- caps --- */
-
-static void count_models(struct as_replica *r)
-{
-    const struct as_batch *last = NULL;
-
-    r->of_model = as_xalloc(AS_DEPLOYMENT_MODELS_MAX * sizeof(r->of_model[0]));
-    AS_LIST_EACH(n, &r->sent)
-    {
-        const struct as_request *q = as_request_of(n);
-
-        if (q->beyond)
-            continue;
-        r->of_model[q->model].calls += !q->batch || q->batch != last;
-        last = q->batch;
-    }
-}
-
-static void count_behind(struct as_replica *r)
-{
-    struct as_deployment *d = r->deployment;
-
-    d->ongoing -= as_replica_ongoing(r);
-    d->prefetched -= as_replica_waiting(r);
-    r->behind = 0;
-    for (uint32_t m = 0; m < d->queue.n_lanes; m++)
-        r->behind += as_replica_behind_cap(r, m);
-    d->ongoing += as_replica_ongoing(r);
-    d->prefetched += as_replica_waiting(r);
-    as_dispatch_update_free(r);
-}
-
-static void count_recalled(struct as_deployment *d)
-{
-    for (uint32_t m = 0; m < d->queue.n_lanes; m++) {
-        if (d->queue.lanes[m])
-            d->queue.lanes[m]->recalled = 0;
-    }
-    for (uint32_t i = 0; i < d->n_replicas; i++) {
-        AS_LIST_EACH(n, &d->replicas[i]->sent)
-        {
-            const struct as_request *q = as_request_of(n);
-
-            if (q->recalled && as_queue_lane(&d->queue, q->model))
-                d->queue.lanes[q->model]->recalled++;
-        }
-    }
-}
-
-void as_dispatch_update_caps(struct as_deployment *d)
-{
-    for (uint32_t m = 0; m < AS_DEPLOYMENT_MODELS_MAX; m++) {
-        if (d->cap_of[m] && d->cap_of[m] < d->most_slots && !as_queue_lane(&d->queue, m))
-            as_queue_add_lane(&d->queue, m, d->cap_of[m]);
-    }
-    for (uint32_t i = 0; d->queue.n_lanes && i < d->n_replicas; i++) {
-        if (!d->replicas[i]->of_model)
-            count_models(d->replicas[i]);
-        count_behind(d->replicas[i]);
-    }
-    if (d->recalled)
-        count_recalled(d);
 }

@@ -39,9 +39,16 @@ void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns no
 void as_dispatch_update_lanes(struct as_deployment *d, as_ns now);
 /* The same for one lane, after requests were taken out of it. */
 void as_dispatch_update_lane(struct as_deployment *d, struct as_lane *l, as_ns now);
-/* Sends one call from a lane that is due to r, which has a free slot. If some of its requests had
- * expired it sends nothing, and the caller must search again for what is next. */
-void as_dispatch_send_batch(struct as_replica *r, struct as_lane *l, as_ns now);
+/* Sends one call, which begins with `first`, from a lane that is due to r, which has a free slot.
+ * If some of its requests had expired, or the first was shed, it sends nothing, and the caller must
+ * search again for what is next. */
+void as_dispatch_send_batch(struct as_replica *r, struct as_lane *l, struct as_request *first,
+                            as_ns now);
+/* The turn of q (QUEUED) has come. True: it had waited for too long (core/protect/codel.h), and was
+ * ended. */
+bool as_dispatch_shed(struct as_deployment *d, struct as_request *q, as_ns now);
+/* Counts a call that begins with q and is about to be sent to r: core/queue/share.h. */
+void as_dispatch_note_turn(struct as_replica *r, const struct as_request *q);
 /* True: q (in no list) is in time. False: its deadline has passed, and it was ended. */
 bool as_dispatch_check_deadline(struct as_deployment *d, struct as_request *q, as_ns now);
 /* Sends batches of a lane while it is due and there are free slots. */
@@ -50,6 +57,8 @@ void as_dispatch_send_lane(struct as_deployment *d, struct as_lane *l, as_ns now
 void as_dispatch_send_all(struct as_deployment *d, as_ns now);
 /* Sends q (QUEUED, in no list) to r. */
 void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now);
+/* The same when as_dispatch_note_turn was called. */
+void as_dispatch_send_call(struct as_replica *r, struct as_request *q, as_ns now);
 /* The part of sending that is common to all kinds; the load of r is not counted yet. */
 void as_dispatch_bind(struct as_replica *r, struct as_request *q, as_ns now);
 /* Removes q (SENT or ABANDONED) from its replica, which then has room: as_dispatch_pull must

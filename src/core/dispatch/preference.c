@@ -37,32 +37,66 @@ struct as_replica *as_group_find_free(struct as_group *g, const struct as_reques
     return best;
 }
 
-static struct as_request *first_in_line(const struct as_replica *r, const struct as_group *g)
+/* q may be the next of its priority. */
+static void consider(const struct as_deployment *d, struct as_request *q,
+                     struct as_request *best[AS_PRIORITIES])
+{
+    struct as_request **old = &best[q->priority];
+
+    if (*old == q)
+        return;
+    q->tag = d->queue.fair ? as_fair_tag(d->queue.fair, q) : 0;
+    if (*old && !as_request_is_older(q, *old)) {
+        q->tag = 0;
+        return;
+    }
+    if (*old && (*old)->preference)
+        (*old)->tag = 0;
+    *old = q;
+}
+
+/* With fairness the next of a line may be behind others: it looks at AS_LINE_SCAN requests. */
+static void find_in_group(const struct as_replica *r, const struct as_group *g,
+                          struct as_request *best[AS_PRIORITIES])
 {
     for (uint32_t p = 0; g->n && p < AS_PRIORITIES; p++) {
         uint32_t left = AS_LINE_SCAN;
 
         AS_LIST_EACH_ENTRY(l, const struct as_preference_link, node, &g->line[p]) {
-            if (as_replica_can_execute(r, l->preference->request))
-                return l->preference->request;
+            if (as_replica_can_execute(r, l->preference->request)) {
+                consider(r->deployment, l->preference->request, best);
+                if (!r->deployment->queue.fair)
+                    break;
+            }
             if (!--left)
                 break;
         }
     }
-    return NULL;
 }
 
-struct as_request *as_preference_first_for(const struct as_replica *r)
+void as_preference_find(const struct as_replica *r, struct as_request *best[AS_PRIORITIES])
 {
-    struct as_request *best = first_in_line(r, &r->own);
-
+    find_in_group(r, &r->own, best);
     AS_LIST_EACH_ENTRY(h, const struct as_holding, of_replica, &r->held) {
-        struct as_request *q = h->group->n ? first_in_line(r, h->group) : NULL;
-
-        if (q && (!best || as_queue_before(q, best)))
-            best = q;
+        find_in_group(r, h->group, best);
     }
-    return best;
+}
+
+void as_preference_forget(struct as_request *const best[AS_PRIORITIES])
+{
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+        if (best[p] && best[p]->preference)
+            best[p]->tag = 0;
+    }
+}
+
+bool as_preference_has_for(const struct as_replica *r)
+{
+    struct as_request *best[AS_PRIORITIES] = {0};
+
+    as_preference_find(r, best);
+    as_preference_forget(best);
+    return best[0] || best[1] || best[2];
 }
 
 /* --- routes --- */

@@ -92,8 +92,11 @@ void as_preference_dequeue(struct as_deployment *d, struct as_request *q);
 void as_preference_end(struct as_deployment *d, struct as_request *q);
 /* Adds a link to a preference that is being filled. */
 void as_preference_add(struct as_preference *t, struct as_group *g, as_ns from, uint32_t rank);
-/* The oldest request that waits for r, by its groups, and that r can execute; NULL: none. */
-struct as_request *as_preference_first_for(const struct as_replica *r);
+/* Of the requests that wait for r, by its groups, and that r can execute: the next one of each
+ * priority, if it goes before that in `best`. as_preference_forget must follow. */
+void as_preference_find(const struct as_replica *r, struct as_request *best[AS_PRIORITIES]);
+void as_preference_forget(struct as_request *const best[AS_PRIORITIES]);
+bool as_preference_has_for(const struct as_replica *r); /* there is one */
 /* Something of this preference is to be decided anew, at the next as_preference_run. */
 void as_preference_hurry(struct as_deployment *d, struct as_preference *t);
 /* r takes nothing now: those that wait for it alone may go elsewhere at the next run. */

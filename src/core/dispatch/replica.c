@@ -5,6 +5,7 @@
 #include "core/dispatch/multiplex.h"
 #include "core/dispatch/outlier_ejection.h"
 #include "core/dispatch/pending_verdict.h"
+#include "core/dispatch/width.h"
 
 /* A longer service time that a worker reports is cut to this. */
 #define SERVICE_MAX (3600 * AS_SEC)
@@ -26,6 +27,8 @@ int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, void *lin
     r->index = d->n_replicas;
     r->free_at = AS_NOWHERE;
     as_list_init(&r->sent);
+    r->cap = r->warm_width = UINT32_MAX;
+    r->ready_since = r->next_step = AS_NEVER;
     as_list_init(&r->by_load);
     as_list_init(&r->held);
     as_group_init(&r->own, r);
@@ -69,10 +72,13 @@ void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, a
     }
     if (!r->slots)
         as_quarantine_release(r); /* no slots for a suspect either */
+    as_width_on_grant(r, now);
     as_dispatch_update_limits(r);
     as_quarantine_update_serving(d, now);
     as_outlier_readmit_all(d, now);
     as_dispatch_pull(r, now);
+    if (d->n_warming)
+        as_width_update(d, now);
     as_dispatch_balance(d, now);
 }
 
@@ -87,6 +93,8 @@ void as_replica_drain(struct as_replica *r, bool draining, as_ns now)
     as_quarantine_update_serving(r->deployment, now);
     as_outlier_readmit_all(r->deployment, now);
     as_dispatch_pull(r, now);
+    if (r->deployment->n_warming)
+        as_width_update(r->deployment, now);
     as_dispatch_balance(r->deployment, now);
 }
 
@@ -126,6 +134,7 @@ static void record_service(struct as_replica *r, struct as_request *q, as_ns ser
     r->limit = as_dispatch_limit(r);
     if (r->of_model)
         record_model_service(r, q->model, service);
+    as_width_on_service(r, service);
     as_outlier_on_service(r, q->model, service, now);
 }
 
@@ -362,6 +371,7 @@ static void unlink_replica(struct as_replica *r)
     as_dispatch_update_free_bits(d);
     d->n_ejected -= r->breaker.state != AS_BREAKER_CLOSED;
     d->n_absent -= r->n_absent;
+    as_width_forget(r);
     d->stat.deaths++;
 }
 
@@ -446,6 +456,8 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     number = pv ? as_pending_verdict_start(d, pv, loss, back, now) : 0;
     as_replica_requeue(d, back, now);
     as_fallback_sweep(d, now);
+    if (d->n_warming)
+        as_width_update(d, now);
     as_outlier_readmit_all(
         d, now); /* last, so that readmitted replicas take the oldest requests of the whole queue */
     as_dispatch_balance(d, now);

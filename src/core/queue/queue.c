@@ -2,7 +2,7 @@
 
 void as_queue_init(struct as_queue *u)
 {
-    *u = (struct as_queue){0};
+    *u = (struct as_queue){.share = {.every = AS_SHARE_DEFAULT}};
     for (uint32_t p = 0; p < AS_PRIORITIES; p++)
         as_list_init(&u->fifo[p]);
     as_list_init(&u->active);
@@ -24,6 +24,7 @@ void as_queue_fini(struct as_queue *u)
     for (uint32_t i = 0; i < u->n_lanes; i++)
         free_lane(u->lanes[i]);
     free(u->lanes);
+    as_fair_free(u->fair);
     *u = (struct as_queue){0};
 }
 
@@ -34,6 +35,11 @@ static struct as_lane *lane_of(const struct as_queue *u, const struct as_request
     if (q->lane)
         return q->lane;
     return q->model < u->n_lanes ? u->lanes[q->model] : NULL;
+}
+
+static struct as_request *fifo_front(const struct as_list *fifo)
+{
+    return as_list_empty(fifo) ? NULL : as_request_of(fifo->next);
 }
 
 /* Walks from `near` (a node of the list, or its head), to the place of q. */
@@ -152,10 +158,9 @@ void as_lane_update_due(struct as_queue *u, struct as_lane *l, as_ns now)
         return;
     l->next_due = AS_NEVER;
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
-        AS_LIST_EACH(n, &l->fifo[p])
-        {
-            struct as_request *q = as_request_of(n);
+        struct as_request *q = NULL;
 
+        while ((q = as_queue_next(&l->fifo[p], q))) {
             if (q->hold_until <= now) {
                 q->hold_until = 0;
                 l->ready++;
@@ -188,6 +193,11 @@ as_ns as_queue_next_release(const struct as_queue *u)
 
 /* --- in and out --- */
 
+static struct as_list *list_of(struct as_queue *u, struct as_lane *l, const struct as_request *q)
+{
+    return l ? &l->fifo[q->priority] : &u->fifo[q->priority];
+}
+
 void as_queue_push(struct as_queue *u, struct as_request *q)
 {
     struct as_lane *l = lane_of(u, q);
@@ -196,8 +206,12 @@ void as_queue_push(struct as_queue *u, struct as_request *q)
         l = as_queue_lane_for(u, q);
     if (l && l->batching)
         q->lane = l;
-    insert_by_age(u, l ? &l->fifo[q->priority] : &u->fifo[q->priority], q);
+    if (u->fair)
+        as_fair_insert(u->fair, list_of(u, l, q), q);
+    else
+        insert_by_age(u, list_of(u, l, q), q);
     u->n++;
+    u->n_of[q->priority]++;
     if (!l)
         return;
     if (l->n++ == 0)
@@ -211,16 +225,65 @@ void as_queue_remove(struct as_queue *u, struct as_request *q)
     struct as_lane *l = lane_of(u, q);
 
     AS_ASSERT(u->n > 0 && !as_list_empty(&q->node));
-    as_list_remove(&q->node);
+    if (u->fair)
+        as_fair_remove(u->fair, list_of(u, l, q), q);
+    else
+        as_list_remove(&q->node);
     if (u->inserted == q)
         u->inserted = NULL;
     u->n--;
+    u->n_of[q->priority]--;
     if (!l)
         return;
     if (--l->n == 0)
         as_list_remove(&l->node);
     if (l->batching)
         remove_from_batching(u, l, q);
+}
+
+void as_queue_take(struct as_queue *u, struct as_request *q)
+{
+    if (u->fair)
+        as_fair_charge(u->fair, q);
+    as_queue_remove(u, q);
+}
+
+static void push_all(struct as_queue *u, struct as_list *all)
+{
+    struct as_list *n;
+
+    while ((n = as_list_pop(all)))
+        as_queue_push(u, as_request_of(n));
+}
+
+void as_queue_set_fair(struct as_queue *u, bool on, enum as_fair_cost cost)
+{
+    struct as_list all;
+
+    if (u->fair && on)
+        u->fair->cost = cost;
+    if ((u->fair != NULL) == on)
+        return;
+    as_list_init(&all);
+    as_queue_pop_all(u, &all);
+    as_fair_free(u->fair);
+    u->fair = on ? as_fair_new(cost) : NULL;
+    push_all(u, &all);
+}
+
+struct as_request *as_queue_next(const struct as_list *fifo, const struct as_request *q)
+{
+    const struct as_flow *w = q ? q->flow : NULL;
+    const struct as_list *n;
+
+    if (!q)
+        return fifo_front(fifo);
+    if (w && w->first == q && !as_list_empty(&w->rest))
+        return as_request_of(w->rest.next);
+    n = q->node.next;
+    if (w && n == &w->rest)
+        n = w->first->node.next;
+    return n == fifo ? NULL : as_request_of(n);
 }
 
 static void grow_lanes(struct as_queue *u, uint32_t model)
@@ -241,9 +304,15 @@ static struct as_lane *add_lane(struct as_queue *u, uint32_t model, uint32_t cap
 
 void as_queue_add_lane(struct as_queue *u, uint32_t model, uint32_t cap)
 {
-    struct as_lane *l = add_lane(u, model, cap);
+    struct as_lane *l;
+    struct as_list all;
 
-    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+    as_list_init(&all);
+    if (u->fair)
+        as_queue_pop_all(u, &all);
+    l = add_lane(u, model, cap);
+    push_all(u, &all);
+    for (uint32_t p = 0; p < AS_PRIORITIES && !u->fair; p++) {
         AS_LIST_EACH(n, &u->fifo[p])
         {
             if (as_request_of(n)->model != model)
@@ -280,11 +349,6 @@ void as_queue_add_batching(struct as_queue *u, uint32_t model, uint32_t cap,
 
 /* --- the first --- */
 
-static struct as_request *fifo_front(const struct as_list *fifo)
-{
-    return as_list_empty(fifo) ? NULL : as_request_of(fifo->next);
-}
-
 struct as_request *as_lane_first(const struct as_lane *l)
 {
     struct as_request *q = NULL;
@@ -294,35 +358,79 @@ struct as_request *as_lane_first(const struct as_lane *l)
     return q;
 }
 
-/* The first request that fits t, in the FIFO and all lanes; NULL: none. held: search lanes that are
- * held back, too. */
-static struct as_request *find_first(const struct as_queue *u, const struct as_replica_capacity *t,
-                                     bool held)
+/* The first request of priority p that fits t, in the FIFO and all lanes, or `best` if that is
+ * older; NULL: none. held: search lanes that are held back, too. */
+static struct as_request *find_in_class(const struct as_queue *u,
+                                        const struct as_replica_capacity *t, uint32_t p, bool held,
+                                        struct as_request *best)
 {
-    for (uint32_t p = 0; u->n && p < AS_PRIORITIES; p++) {
-        struct as_request *best = t->may_execute ? fifo_front(&u->fifo[p]) : NULL;
+    struct as_request *q = t->may_execute ? fifo_front(&u->fifo[p]) : NULL;
 
-        AS_LIST_EACH_ENTRY(l, const struct as_lane, node, &u->active) {
-            struct as_request *q = l->held_back && !held ? NULL : fifo_front(&l->fifo[p]);
-
-            if (q && (!best || as_request_is_older(q, best)) &&
-                (!t->of_model || as_lane_can_send(l, t)))
-                best = q;
-        }
-        if (best)
-            return best;
+    if (q && (!best || as_request_is_older(q, best)))
+        best = q;
+    AS_LIST_EACH_ENTRY(l, const struct as_lane, node, &u->active) {
+        q = l->held_back && !held ? NULL : fifo_front(&l->fifo[p]);
+        if (q && (!best || as_request_is_older(q, best)) &&
+            (!t->of_model || as_lane_can_send(l, t)))
+            best = q;
     }
-    return NULL;
+    return best;
+}
+
+void as_queue_find(const struct as_queue *u, const struct as_replica_capacity *t,
+                   struct as_request *best[AS_PRIORITIES])
+{
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+        if (u->n_of[p])
+            best[p] = find_in_class(u, t, p, false, best[p]);
+    }
+}
+
+struct as_request *as_queue_choose(const struct as_queue *u,
+                                   struct as_request *const best[AS_PRIORITIES])
+{
+    uint32_t classes = 0;
+
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
+        classes |= best[p] ? 1u << p : 0;
+    return classes ? best[as_share_choose(&u->share, classes)] : NULL;
 }
 
 struct as_request *as_queue_first_for(const struct as_queue *u, const struct as_replica_capacity *t)
 {
-    return find_first(u, t, false);
+    struct as_request *best[AS_PRIORITIES] = {0};
+
+    as_queue_find(u, t, best);
+    return as_queue_choose(u, best);
+}
+
+struct as_request *as_queue_first_of_lane(const struct as_queue *u, const struct as_lane *l)
+{
+    struct as_request *best[AS_PRIORITIES];
+
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
+        best[p] = fifo_front(&l->fifo[p]);
+    return as_queue_choose(u, best);
+}
+
+bool as_queue_has_lower(const struct as_queue *u, uint32_t priority,
+                        const struct as_replica_capacity *t)
+{
+    bool lower = false;
+
+    for (uint32_t p = priority + 1; !lower && p < AS_PRIORITIES; p++)
+        lower = u->n_of[p] && find_in_class(u, t, p, false, NULL);
+    return lower;
 }
 
 struct as_request *as_queue_front(const struct as_queue *u)
 {
-    return find_first(u, &(struct as_replica_capacity){.may_execute = true}, true);
+    static const struct as_replica_capacity any = {.may_execute = true};
+    struct as_request *q = NULL;
+
+    for (uint32_t p = 0; !q && p < AS_PRIORITIES; p++)
+        q = u->n_of[p] ? find_in_class(u, &any, p, true, NULL) : NULL;
+    return q;
 }
 
 struct as_request *as_queue_first_of_model(const struct as_queue *u, uint32_t model)
@@ -350,18 +458,16 @@ void as_queue_pop_all(struct as_queue *u, struct as_list *all)
 static bool fifo_ok(const struct as_list *fifo, uint32_t p, const struct as_lane *l,
                     const struct as_queue *u, uint32_t *n)
 {
-    const struct as_request *before = NULL;
+    const struct as_request *before = NULL, *q = NULL;
+    uint32_t in_flows = 0, had = *n;
 
-    for (const struct as_list *it = fifo->next; it != fifo; it = it->next, ++*n) {
-        const struct as_request *q = as_request_of(it);
-
+    for (; (q = as_queue_next(fifo, q)); before = q, ++*n) {
         if (q->state != AS_REQ_QUEUED || q->priority != p || lane_of(u, q) != l)
             return false;
-        if (before && !as_request_is_older(before, q))
+        if (before && !u->fair && !as_request_is_older(before, q))
             return false;
-        before = q;
     }
-    return true;
+    return !u->fair || (as_fair_ok(u->fair, fifo, &in_flows) && in_flows == *n - had);
 }
 
 /* The sums of a lane with batching must match its requests, which may all share a call. */
@@ -371,9 +477,9 @@ static bool batching_ok(const struct as_queue *u, const struct as_lane *l)
     uint32_t items = 0, ready = 0;
 
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
-        for (const struct as_list *it = l->fifo[p].next; it != &l->fifo[p]; it = it->next) {
-            const struct as_request *q = as_request_of(it);
+        const struct as_request *q = NULL;
 
+        while ((q = as_queue_next(&l->fifo[p], q))) {
             if (q->items > conf->max_size || (q->hold_until && q->hold_until < l->next_due))
                 return false;
             if (!l->one_by_one &&
@@ -404,9 +510,10 @@ static bool lane_ok(const struct as_queue *u, const struct as_lane *l, uint32_t 
 
 bool as_queue_ok(const struct as_queue *u)
 {
-    uint32_t total = 0, holding = 0;
+    uint32_t total = 0, holding = 0, of_all = 0;
 
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+        of_all += u->n_of[p];
         if (!fifo_ok(&u->fifo[p], p, NULL, u, &total))
             return false;
     }
@@ -420,5 +527,5 @@ bool as_queue_ok(const struct as_queue *u)
                 return false;
         }
     }
-    return total == u->n && holding == u->n_held_back;
+    return total == u->n && of_all == u->n && holding == u->n_held_back;
 }

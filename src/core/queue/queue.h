@@ -1,6 +1,7 @@
-/* core/queue/queue.h — requests that wait for a replica: strict priorities, within each first come
- * first served. A request that another one has made has the place of the request at the root of its
- * chain (as_request.root).
+/* core/queue/queue.h — requests that wait for a replica: by priority with a share for the lower
+ * ones (core/queue/share.h), within each first come first served, or with fairness among tenants
+ * (core/queue/fair.h). A request that another one has made has the place of the request at the root
+ * of its chain (as_request.root).
  *
  * All models share one FIFO per priority. A model gets a lane (a queue of its own) when it cannot
  * run on every free slot: because its cap is below the slots of some replica, or because some
@@ -15,7 +16,9 @@
 #define AS_CORE_QUEUE_H
 
 #include "core/queue/batch.h"
+#include "core/queue/fair.h"
 #include "core/queue/request.h"
+#include "core/queue/share.h"
 
 /* Kinds of one model that have lanes of their own. Requests of further kinds are executed one by
  * one: with so many different kinds no batch would fill anyway. */
@@ -71,7 +74,10 @@ struct as_batching {
 
 struct as_queue {
     struct as_list fifo[AS_PRIORITIES];
-    uint32_t n;             /* requests, lanes included */
+    uint32_t n; /* requests, lanes included */
+    uint32_t n_of[AS_PRIORITIES];
+    struct as_share share;
+    struct as_fair *fair;   /* NULL: no fairness. Else a list has the first request of each flow */
     struct as_lane **lanes; /* by model; NULL: its requests are in the shared FIFO */
     uint32_t n_lanes;       /* size of that array */
     uint32_t n_held_back;   /* lanes that are held back */
@@ -91,6 +97,19 @@ void as_queue_fini(struct as_queue *u); /* empty */
  * there last, so that those that one request has made take none either. */
 void as_queue_push(struct as_queue *u, struct as_request *q);
 void as_queue_remove(struct as_queue *u, struct as_request *q);
+/* Removes q because it is sent. */
+void as_queue_take(struct as_queue *u, struct as_request *q);
+/* Charges the tenant of q, which is in no list of the queue, because q is sent. */
+static inline void as_queue_charge(struct as_queue *u, struct as_request *q)
+{
+    if (u->fair)
+        as_fair_charge(u->fair, q);
+}
+/* Turns fairness among tenants on or off; what waits stays. */
+void as_queue_set_fair(struct as_queue *u, bool on, enum as_fair_cost cost);
+/* The request after q (NULL: the first) in a walk over all requests of a FIFO of the queue or of a
+ * lane. Without fairness in their order. */
+struct as_request *as_queue_next(const struct as_list *fifo, const struct as_request *q);
 
 /* Adds a lane for a model that has none yet. Its waiting requests move into it. */
 void as_queue_add_lane(struct as_queue *u, uint32_t model, uint32_t cap);
@@ -126,10 +145,19 @@ static inline bool as_lane_can_send(const struct as_lane *l, const struct as_rep
                : t->may_execute;
 }
 
-/* The next request for a replica: the oldest of the most urgent priority whose model has room there
- * and whose lane is due. NULL: none. */
+/* The next request for a replica: of those whose model has room there and whose lane is due, the
+ * oldest of the priority whose turn it is. NULL: none. */
 struct as_request *as_queue_first_for(const struct as_queue *u,
                                       const struct as_replica_capacity *t);
+/* The same for any of several replicas: as_queue_find for each of them, with `best` of NULLs at
+ * first, and then as_queue_choose. */
+void as_queue_find(const struct as_queue *u, const struct as_replica_capacity *t,
+                   struct as_request *best[AS_PRIORITIES]);
+struct as_request *as_queue_choose(const struct as_queue *u,
+                                   struct as_request *const best[AS_PRIORITIES]);
+/* Could a request of a lower priority be sent to the replica? */
+bool as_queue_has_lower(const struct as_queue *u, uint32_t priority,
+                        const struct as_replica_capacity *t);
 /* The first request of the queue, whatever its model; NULL: empty. */
 struct as_request *as_queue_front(const struct as_queue *u);
 /* The first request of a model that has a lane; with batching, the first of some kind. NULL: none.
@@ -157,7 +185,9 @@ static inline bool as_lane_is_due(const struct as_lane *l) /* l has batching */
 {
     return l->n && !l->held_back;
 }
-struct as_request *as_lane_first(const struct as_lane *l); /* NULL: empty */
+struct as_request *as_lane_first(const struct as_lane *l); /* the most urgent; NULL: empty */
+/* The request of the lane with which its next call begins; NULL: empty. */
+struct as_request *as_queue_first_of_lane(const struct as_queue *u, const struct as_lane *l);
 /* q goes before `other`: it is more urgent, or as urgent and older. */
 static inline bool as_queue_before(const struct as_request *q, const struct as_request *other)
 {

@@ -16,7 +16,7 @@ const uint8_t as_request_transitions[] = {
 void as_request_init(struct as_request *q)
 {
     *q = (struct as_request){
-        .priority = 1, .items = 1, .deadline = AS_NEVER, .heap_index = SIZE_MAX};
+        .priority = 1, .cost = 1, .items = 1, .deadline = AS_NEVER, .heap_index = SIZE_MAX};
     as_list_init(&q->node);
 }
 
@@ -33,7 +33,7 @@ bool as_request_ok(const struct as_request *q)
         return false;
     if (held && !q->attempts)
         return false;
-    if (!q->items || (q->lane && q->state != AS_REQ_QUEUED))
+    if (!q->items || !q->cost || ((q->lane || q->flow || q->tag) && q->state != AS_REQ_QUEUED))
         return false;
     return (q->heap_index != SIZE_MAX) == (timed && q->deadline != AS_NEVER);
 }

@@ -31,6 +31,7 @@
 struct as_batch;
 struct as_blame_entry;
 struct as_deployment;
+struct as_flow;
 struct as_pending_verdict;
 struct as_lane;
 struct as_replica;
@@ -58,6 +59,8 @@ struct as_request {
     uint32_t model;   /* index of the model within its deployment */
     uint8_t priority; /* 0 … AS_PRIORITIES-1 */
     bool idempotent;  /* may run more than once */
+    uint32_t cost;    /* what fairness charges its tenant where the sender says it; at least 1 */
+    uint64_t tenant;  /* a hash of the tenant's name (core/queue/fair.h); 0: none is known */
     /* another deployment can take it: refused at once when no replica serves the model now, instead
      * of waiting for one */
     bool has_fallback;
@@ -109,11 +112,14 @@ struct as_request {
     bool unverified;
     /* its worker kept it when it was recalled: it runs, so it is not recalled again */
     bool started;
-    bool pinned;      /* for one replica only: as_deployment_submit_to */
-    bool beyond;      /* SENT, ABANDONED: it executes beyond the slots of its replica */
-    as_ns arrived;    /* when it was submitted */
-    as_ns sent;       /* when it was last sent */
-    as_ns suspected;  /* QUEUED, a suspect: when it began to wait for a replica of its own */
+    bool pinned;  /* for one replica only: as_deployment_submit_to */
+    bool beyond;  /* SENT, ABANDONED: it executes beyond the slots of its replica */
+    bool charged; /* its tenant has paid: a retry is free */
+    uint64_t tag; /* QUEUED, the first of its flow: the start of its service in virtual time */
+    struct as_flow *flow; /* QUEUED, with fairness: where it waits */
+    as_ns arrived;        /* when it was submitted */
+    as_ns sent;           /* when it was last sent */
+    as_ns suspected;      /* QUEUED, a suspect: when it began to wait for a replica of its own */
     as_ns hold_until; /* with batching: it waits for others until then at most; 0: it may go now */
     uint64_t order;   /* arrival number within the deployment; a retry keeps it, and its root */
     uint64_t stream;  /* stream id on the link, set by ops->send */
@@ -137,10 +143,12 @@ static inline struct as_request *as_request_of(const struct as_list *node)
     return AS_LIST_ENTRY((struct as_list *)(uintptr_t)node, struct as_request, node);
 }
 
-/* Which of two accepted requests of the same priority goes first: the one whose root is older, then
- * the one that came first. */
+/* Which of two accepted requests of the same priority goes first: the one whose tenant has had less
+ * (core/queue/fair.h), then the one whose root is older, then the one that came first. */
 static inline bool as_request_is_older(const struct as_request *q, const struct as_request *other)
 {
+    if (q->tag != other->tag)
+        return q->tag < other->tag;
     return q->root != other->root ? q->root < other->root : q->order < other->order;
 }
 

@@ -32,6 +32,7 @@ struct as_stat {
     uint64_t failed;     /* answered with an error by the deployment itself; without expired ones */
     uint64_t expired;
     uint64_t cancelled;
+    uint64_t shed;     /* by CoDel; part of `failed` */
     uint64_t replayed; /* sent again after a death, a recall, or as_replica_done(retry) */
     uint64_t recalled;
     uint64_t lost;   /* AS_EMAYHAVERUN */
