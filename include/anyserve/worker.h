@@ -180,6 +180,14 @@ int as_worker_locate(const char *runtime_dir, uint32_t port, char ret_path[AS_WO
  * NULL, and is cut at 255 bytes. */
 void as_worker_set_health(struct as_worker *w, uint32_t status, const char *text);
 
+/* What tenants get equal shares of. */
+enum as_worker_fairness {
+    AS_WORKER_FAIR_OFF,
+    AS_WORKER_FAIR_REQUESTS,
+    AS_WORKER_FAIR_ITEMS,
+    AS_WORKER_FAIR_COST /* of the field of --cost-header */
+};
+
 /* Options of this replica, which replace the server's settings. A member that is 0: the server's
  * setting; AS_NEVER: no such limit. May be set at any time; changes are sent to the server, and
  * again over each new link. 0; AS_EINVALID: a time is over a day, health_timeout is AS_NEVER, there
@@ -207,6 +215,15 @@ struct as_worker_options {
      * server estimates it; AS_NEVER: a delay of 0. */
     uint32_t backpressure_status;
     as_ns backpressure_retry;
+    /* Of the deployment: of so many calls that are sent while requests of lower priorities wait one
+     * is theirs, 2 … 1000; 0: 8. */
+    uint32_t priority_share;
+    uint32_t fairness; /* among tenants: enum as_worker_fairness */
+    /* Requests are shed that have waited for more than twice codel_target, while none has waited
+     * for less than it for codel_interval. 0: nothing is shed, and 100 ms. AS_NEVER as 0. */
+    as_ns codel_target, codel_interval;
+    as_ns slow_start; /* in which a new replica beside others gets all of its slots; 0: at once */
+    bool adaptive_concurrency; /* fewer requests at once while more only make them slower */
 };
 int as_worker_set_options(struct as_worker *w, const struct as_worker_options *options);
 

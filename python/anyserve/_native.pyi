@@ -190,7 +190,8 @@ class Link:
     def reply(self, ask: object, status: int, text: str, /) -> None: ...
     def set_options(self, health_period: int, health_timeout: int, execution_timeout: int, request_timeout: int,
                     health_failures: int, dump_signal: int, slots: int, idempotent: int, max_queued: int,
-                    queued_per_caller: bool, backpressure_status: int, backpressure_retry: int, /) -> None: ...  # fmt: skip
+                    queued_per_caller: bool, backpressure_status: int, backpressure_retry: int, priority_share: int,
+                    fairness: int, codel_target: int, codel_interval: int, slow_start: int, adaptive: bool, /) -> None: ...  # fmt: skip
     def trace(self, request_id: Optional[ContextVar[str]], /) -> None: ...
     def local(self, part: Optional[Callable[[Dict[str, np.ndarray], Dict[str, Any], Dict[str, Dict[str, Any]]], Any]],
               took: Optional[Callable[[], Any]], done: Callable[[int, str], Any], /) -> Local: ...  # fmt: skip
@@ -199,7 +200,7 @@ class Link:
     def target(self, application: str, deployment: str, /) -> int: ...
     def open(self, target: int, method: Optional[str], codec: int, data: Any, buffers: Optional[Sequence[Any]],
              parts: Optional[List[Any]], parent: Any, deadline: Optional[float], window: int, id: str, model_id: str,
-             session_id: str, every: bool, /) -> Out: ...  # fmt: skip
+             session_id: str, every: bool, priority: int, tenant: str, /) -> Out: ...  # fmt: skip
     def report(self, kind: int, text: str, /) -> None: ...
     @classmethod
     def driver(cls, path: Optional[str], token: Optional[str], runtime_dir: Optional[str], port: int, peer: str, /) -> Link: ...

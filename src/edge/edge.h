@@ -56,11 +56,12 @@ struct as_edge_conf {
     struct as_h1_conf h1;
     struct as_h2_conf h2;
     struct as_websocket_conf websocket;
-    uint64_t max_message;       /* bytes of one gRPC message */
-    uint64_t max_http_body;     /* bytes of the body of a plain HTTP request, before inflating */
-    uint64_t max_pickle;        /* AS_INTERFACE_CONTROL: bytes of pickled code */
-    uint64_t ingress_buffer;    /* bytes of a body that are collected for an application */
-    struct as_str root_path;    /* before the paths that applications see; clients do not send it */
+    uint64_t max_message;    /* bytes of one gRPC message */
+    uint64_t max_http_body;  /* bytes of the body of a plain HTTP request, before inflating */
+    uint64_t max_pickle;     /* AS_INTERFACE_CONTROL: bytes of pickled code */
+    uint64_t ingress_buffer; /* bytes of a body that are collected for an application */
+    struct as_str root_path; /* before the paths that applications see; clients do not send it */
+    struct as_str tenant_header, cost_header; /* edge/exchange/urgency.h; empty: none */
     uint64_t max_inflated;      /* bytes of a compressed message or body, after inflating */
     const char *message_option; /* the options that set these, for error texts */
     const char *body_option;

@@ -12,6 +12,8 @@ SHARE = 1000  # percentages are passed to the extension in these parts of a perc
 # Options in seconds, in the order of the extension's arguments; 0 means never.
 TIMES = ("health_check_period_s", "health_check_timeout_s", "execution_timeout_s", "request_timeout_s")
 
+COSTS = ("requests", "items", "header")  # of fairness_cost, in the order of the extension's numbers
+
 
 def check_options(options: Dict[str, Any]) -> Dict[str, Any]:
     """Checks options as in a deployment file. DeclarationError."""
@@ -27,6 +29,11 @@ def nanoseconds(options: Dict[str, Any], name: str) -> int:
     return max(1, round(options[name] * 1e9)) if options[name] else -1
 
 
+def fairness(options: Dict[str, Any]) -> int:
+    """What tenants get equal shares of, for the extension; 0: there is no fairness."""
+    return 1 + COSTS.index(options.get("fairness_cost", COSTS[0])) if options.get("fairness", "off") != "off" else 0
+
+
 def send_options(set_options: Callable[..., None], options: Dict[str, Any], dump_signal: int) -> None:
     """Sends options to the server, by the link."""
     idempotent = options.get("idempotent")
@@ -38,7 +45,10 @@ def send_options(set_options: Callable[..., None], options: Dict[str, Any], dump
                 0 if idempotent is None else 1 if idempotent else -1,
                 int(options.get("max_queued_requests", 0)),
                 bool(options.get("max_queued_requests_per_caller", False)),
-                refusal.get("status_code") or 0, nanoseconds(refusal, "retry_after_s"))  # fmt: skip
+                refusal.get("status_code") or 0, nanoseconds(refusal, "retry_after_s"),
+                int(options.get("priority_share", 0)), fairness(options),
+                nanoseconds(options, "codel_target_s"), nanoseconds(options, "codel_interval_s"), nanoseconds(options, "slow_start_s"),
+                bool(options.get("adaptive_concurrency", False)))  # fmt: skip
 
 
 def send_traffic(set_traffic: Callable[[int, int, Optional[str]], None], options: Dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ MODEL_ID, SESSION_ID = "serve_multiplexed_model_id", "serve_session_id"  # heade
 def _meta_of(call: Any, application: str, deployment: str) -> CallMeta:
     headers = call.metadata
     if not headers:
-        return CallMeta._make((application, deployment, call.method, call.stream, call.id, "", "", call.deadline))
+        return CallMeta(application, deployment, call.method, call.stream, call.id, "", "", call.deadline)
     return CallMeta(application, deployment, call.method, call.stream, call.id, headers.get(MODEL_ID, ""),
                     headers.get(SESSION_ID, ""), call.deadline)  # fmt: skip
 

@@ -222,8 +222,8 @@ _KEEP: Any = _Default()
 
 
 def _check(name: str, value: Any, kind: type) -> Any:
-    if not isinstance(value, kind):
-        raise TypeError("%s is a %s, not %r" % (name, "bool" if kind is bool else "text", value))
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise TypeError("%s is a %s, not %r" % (name, "text" if kind is str else kind.__name__, value))
     return value
 
 
@@ -275,11 +275,14 @@ class DeploymentHandle(Generic[T]):
 
     def options(self, *, method_name: str = _KEEP, multiplexed_model_id: str = _KEEP, session_id: str = _KEEP,
                 stream: bool = _KEEP, _prefer_local_routing: bool = _KEEP, _by_reference: bool = _KEEP,
-                request_serialization: str = _KEEP, response_serialization: str = _KEEP) -> "DeploymentHandle[T]":  # fmt: skip
+                request_serialization: str = _KEEP, response_serialization: str = _KEEP,
+                priority: int = _KEEP, tenant: str = _KEEP) -> "DeploymentHandle[T]":  # fmt: skip
         """A handle with other options; those that are not given stay.
 
         method_name: what `remote` calls. stream: the method is a generator, `remote` gives a DeploymentResponseGenerator.
         multiplexed_model_id: the model that the call is for. session_id: calls of one session go to one replica where they can.
+        priority: 1 (most urgent) to 3; 0: that of the request in which the call is made, else 2. tenant: who pays for the call
+        where the deployment has `fairness`; "": as in that request.
         """
         changes: Dict[str, Any] = {}
         if method_name is not _KEEP:
@@ -290,6 +293,12 @@ class DeploymentHandle(Generic[T]):
             changes["session_id"] = _check("session_id", session_id, str)
         if stream is not _KEEP:
             changes["stream"] = _check("stream", stream, bool)
+        if priority is not _KEEP:
+            changes["priority"] = _check("priority", priority, int)
+            if not 0 <= priority <= 3:
+                raise ValueError("priority is 0 to 3, not %d" % priority)
+        if tenant is not _KEEP:
+            changes["tenant"] = _check("tenant", tenant, str)
         for name, value in ("request_serialization", request_serialization), ("response_serialization", response_serialization):
             if value is not _KEEP and value not in _SERIALIZATIONS:
                 raise ValueError("%s is one of %s, not %r" % (name, ", ".join(_SERIALIZATIONS), value))

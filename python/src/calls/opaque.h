@@ -173,7 +173,8 @@ typedef struct out {
 
 /* What a call is opened with, while it waits for its arguments. */
 struct open_args {
-    PyObject *method, *data, *buffers, *parts, *model_id, *session_id;
+    PyObject *method, *data, *buffers, *parts, *model_id, *session_id, *tenant;
+    int priority;     /* 1 … 3; 0: none is given */
     PyObject *parent; /* an Incoming or a Request; or NULL */
     double deadline;  /* time.monotonic(); 0: none */
     int codec;

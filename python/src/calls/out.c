@@ -56,6 +56,7 @@ void native_out_free_args(Out *x)
     Py_XDECREF(a->parts);
     Py_XDECREF(a->model_id);
     Py_XDECREF(a->session_id);
+    Py_XDECREF(a->tenant);
     Py_XDECREF(a->parent);
     PyMem_Free(a);
 }

@@ -1,6 +1,8 @@
 /* Opening a call: at once, or when the answers that are its arguments are here. */
 #include "opaque.h"
 
+#define OPEN_META 4
+
 /* The time that is left, for as_worker_open: 0 means none is set. */
 static as_ns timeout_of(double deadline)
 {
@@ -12,16 +14,23 @@ static as_ns timeout_of(double deadline)
     return left <= 1e-9 ? 1 : left > 1e9 ? 0 : (as_ns)(left * 1e9);
 }
 
-static uint32_t metadata_of(const struct open_args *a, struct as_meta meta[2])
+static uint32_t add_meta(struct as_meta *meta, uint32_t n, struct as_str key, PyObject *value)
 {
-    uint32_t n = 0;
+    if (!value || !PyUnicode_GET_LENGTH(value) || native_utf8(value, &meta[n].value))
+        return n;
+    meta[n].key = key;
+    return n + 1;
+}
 
-    if (a->model_id && PyUnicode_GET_LENGTH(a->model_id) > 0 &&
-        !native_utf8(a->model_id, &meta[n].value))
-        meta[n++].key = AS_STR("serve_multiplexed_model_id");
-    if (a->session_id && PyUnicode_GET_LENGTH(a->session_id) > 0 &&
-        !native_utf8(a->session_id, &meta[n].value))
-        meta[n++].key = AS_STR("serve_session_id");
+static uint32_t metadata_of(const struct open_args *a, struct as_meta meta[OPEN_META])
+{
+    static const char digits[] = "123";
+    uint32_t n = add_meta(meta, 0, AS_STR("serve_multiplexed_model_id"), a->model_id);
+
+    n = add_meta(meta, n, AS_STR("serve_session_id"), a->session_id);
+    n = add_meta(meta, n, AS_STR("anyserve-tenant"), a->tenant);
+    if (a->priority >= 1 && a->priority <= 3)
+        meta[n++] = (struct as_meta){AS_STR("anyserve-priority"), {digits + a->priority - 1, 1}};
     PyErr_Clear(); /* surrogates: it is no id that anyone gave */
     return n;
 }
@@ -86,7 +95,7 @@ static bool is_cancelled(const Link *l, PyObject *parent)
 static void open_body(Out *x, const struct open_args *a, const struct body_sent *body, bool large)
 {
     struct as_worker_req *parent = request_of(x->link, a->parent);
-    struct as_meta meta[2];
+    struct as_meta meta[OPEN_META];
     struct as_worker_open open = {.size = sizeof(open),
                                   .target = a->target,
                                   .timeout = timeout_of(a->deadline),
@@ -197,6 +206,7 @@ static int keep_args(Out *x, const struct open_args *a, Py_ssize_t missing)
     Py_INCREF(kept->parts);
     Py_XINCREF(kept->model_id);
     Py_XINCREF(kept->session_id);
+    Py_XINCREF(kept->tenant);
     Py_XINCREF(kept->parent);
     x->args = kept;
     native_out_link(x);
@@ -244,7 +254,7 @@ static int start(Out *x, const struct open_args *a)
 }
 
 /* open(target, method, codec, data, buffers, parts, parent, deadline, window, id, model_id,
- * session_id, every) */
+ * session_id, every, priority, tenant) */
 PyObject *native_link_open(PyObject *self, PyObject *const *v, Py_ssize_t n)
 {
     Link *l = (Link *)(void *)self;
@@ -252,14 +262,15 @@ PyObject *native_link_open(PyObject *self, PyObject *const *v, Py_ssize_t n)
     long window;
     Out *x;
 
-    if (n != 13) {
-        PyErr_SetString(PyExc_TypeError, "open takes 13 arguments");
+    if (n != 15) {
+        PyErr_SetString(PyExc_TypeError, "open takes 15 arguments");
         return NULL;
     }
     a.target = (uint32_t)PyLong_AsUnsignedLong(v[0]);
     a.codec = PyErr_Occurred() ? 0 : (int)PyLong_AsLong(v[2]);
     a.deadline = PyErr_Occurred() || Py_IsNone(v[7]) ? 0 : PyFloat_AsDouble(v[7]);
     window = PyErr_Occurred() ? 0 : PyLong_AsLong(v[8]);
+    a.priority = PyErr_Occurred() ? 0 : (int)PyLong_AsLong(v[13]);
     if (PyErr_Occurred())
         return NULL;
     if (l->forked) {
@@ -267,7 +278,7 @@ PyObject *native_link_open(PyObject *self, PyObject *const *v, Py_ssize_t n)
         return NULL;
     }
     if (!PyUnicode_Check(v[9]) || !PyUnicode_Check(v[10]) || !PyUnicode_Check(v[11]) ||
-        (!Py_IsNone(v[5]) && !PyList_CheckExact(v[5]))) {
+        !PyUnicode_Check(v[14]) || (!Py_IsNone(v[5]) && !PyList_CheckExact(v[5]))) {
         PyErr_SetString(PyExc_TypeError, "ids are texts, and parts a list");
         return NULL;
     }
@@ -278,6 +289,7 @@ PyObject *native_link_open(PyObject *self, PyObject *const *v, Py_ssize_t n)
     a.parent = native_served_of(v[6]) || Py_IS_TYPE(v[6], &native_request_type) ? v[6] : NULL;
     a.model_id = v[10];
     a.session_id = v[11];
+    a.tenant = v[14];
     x = out_new(l, v[9]);
     if (!x)
         return NULL;

@@ -139,6 +139,8 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o)
         .max_http_body = as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES),
         .ingress_buffer = as_option_u64(o, AS_OPT_INGRESS_BUFFER),
         .root_path = as_str_of(as_option_str(o, AS_OPT_ROOT_PATH)),
+        .tenant_header = as_str_of(as_option_str(o, AS_OPT_TENANT_HEADER)),
+        .cost_header = as_str_of(as_option_str(o, AS_OPT_COST_HEADER)),
         .message_option = "--max-message-bytes",
         .body_option = "--max-http-body-bytes",
         .inflated_option = "--max-inflated-bytes",

@@ -189,6 +189,25 @@ static bool is_root_path(struct as_str s)
     return s.p[0] == '/' && s.p[s.n - 1] != '/';
 }
 
+/* The value of an option is a header field that requests may have beside the ones that the server
+ * reads itself; empty: none. AS_EINVALID with a text. */
+static int check_header(const struct as_option_set *o, enum as_option_id id, struct as_buf *err)
+{
+    static const char *const own[] = {"host", "content-type", "content-length", "grpc-timeout",
+                                      "grpc-encoding"};
+    const char *name = o->v[id].s;
+    bool valid = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == strlen(name);
+
+    for (size_t i = 0; i < AS_COUNT(own); i++)
+        valid = valid && strcmp(own[i], name) != 0;
+    if (valid)
+        return 0;
+    as_buf_printf(err, "--%s: '%s' is not a name like x-tenant: %s", as_option_key(id), name,
+                  "it has lower-case letters, digits, '-', '_' and '.', and is none of the fields "
+                  "that the server reads itself");
+    return AS_EINVALID;
+}
+
 /* Checks that need more than one option, or more than a row can say. */
 static int check_together(const struct as_option_set *o, struct as_buf *err)
 {
@@ -220,6 +239,8 @@ static int check_together(const struct as_option_set *o, struct as_buf *err)
                       "it begins with a slash, ends without one, and has no escapes");
         return AS_EINVALID;
     }
+    if (check_header(o, AS_OPT_TENANT_HEADER, err) || check_header(o, AS_OPT_COST_HEADER, err))
+        return AS_EINVALID;
     for (size_t i = 0; i < AS_COUNT(ordered); i++) {
         if (o->v[ordered[i][0]].i <= o->v[ordered[i][1]].i || !o->v[ordered[i][1]].i)
             continue; /* 0: off */

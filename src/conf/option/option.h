@@ -205,6 +205,11 @@ enum as_option_type {
       "routers in C, separated by commas; request_router_class names one as plugin:NAME")          \
     X(MAX_QUEUED_REQUESTS, "max-queued-requests", INT, -1, 10000000, "1024", "", QB, "Queues",     \
       "most queued requests, unless a deployment sets it; -1: bytes only")                         \
+    X(TENANT_HEADER, "tenant-header", STRING, 0, 64, "", "NAME", RD, "Queues",                     \
+      "header field or metadata with the tenant of a request, for deployments with fairness; "     \
+      "only from a proxy that removes the client's own")                                           \
+    X(COST_HEADER, "cost-header", STRING, 0, 64, "", "NAME", RD, "Queues",                         \
+      "field with what a request costs its tenant, for `fairness_cost: header`; as above")         \
     X(REQUEST_TIMEOUT, "request-timeout", DURATION, 0, 86400 * AS_SEC, "off", "off", QB, "Queues", \
       "deadline of requests that have none")                                                       \
     X(MAX_PREFETCH, "max-prefetch", INT, 0, 65536, "256", "off", Q, "Queues",                      \
@@ -252,7 +257,7 @@ enum as_option_type {
     X(BREAKER_FAILURES, "breaker-failures", INT, 0, 1000000, "5", "off", Q, "Failures",            \
       "failures in a row, while other replicas have few, after which a replica is ejected")        \
     X(OUTLIER_FACTOR, "outlier-factor", INT, 0, 1000, "3", "off", Q, "Failures",                   \
-      "a replica of which most requests take so many times the others' median is ejected, too")     \
+      "a replica of which most requests take so many times the others' median is ejected, too")    \
     X(OUTLIER_LEAST, "outlier-least", DURATION, 0, 3600 * AS_SEC, "5ms", "off", Q, "Failures",     \
       "a replica whose median time is below this is not ejected for it")                           \
     X(BREAKER_OPEN, "breaker-open", DURATION, AS_MS, 3600 * AS_SEC, "1s", "", Q, "Failures",       \

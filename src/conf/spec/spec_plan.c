@@ -138,6 +138,31 @@ static void set_backpressure(const struct as_spec_object *deployment, struct as_
         set_option(o, AS_FRAME_OPT_BACKPRESSURE_RETRY, b.retry);
 }
 
+static void set_given_time(const struct as_spec_object *deployment, enum as_spec_key key,
+                           struct as_frame_options *o, enum as_frame_option option)
+{
+    if (is_given(deployment, key))
+        set_option(o, option, as_spec_ns(deployment, key));
+}
+
+/* The order of requests, and what protects from overload. */
+static void set_order(const struct as_spec_object *deployment, struct as_frame_options *o)
+{
+    static_assert(AS_FRAME_FAIR_REQUESTS == 1 && AS_FRAME_FAIR_COST == 3,
+                  "as the words of the row");
+    if (is_given(deployment, AS_SPEC_DEPLOYMENT_PRIORITY_SHARE))
+        set_option(o, AS_FRAME_OPT_PRIORITY_SHARE,
+                   (uint64_t)as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_PRIORITY_SHARE));
+    if (as_spec_value(deployment, AS_SPEC_DEPLOYMENT_FAIRNESS)->i)
+        set_option(o, AS_FRAME_OPT_FAIRNESS,
+                   1 + (uint64_t)as_spec_value(deployment, AS_SPEC_DEPLOYMENT_FAIRNESS_COST)->i);
+    set_given_time(deployment, AS_SPEC_DEPLOYMENT_CODEL_TARGET, o, AS_FRAME_OPT_CODEL_TARGET);
+    set_given_time(deployment, AS_SPEC_DEPLOYMENT_CODEL_INTERVAL, o, AS_FRAME_OPT_CODEL_INTERVAL);
+    set_given_time(deployment, AS_SPEC_DEPLOYMENT_SLOW_START, o, AS_FRAME_OPT_SLOW_START);
+    if (as_spec_value(deployment, AS_SPEC_DEPLOYMENT_ADAPTIVE)->i)
+        set_option(o, AS_FRAME_OPT_ADAPTIVE, 1);
+}
+
 /* As python/anyserve/runtime/options.py sends them. */
 void as_spec_put_settings(const struct as_spec_object *deployment, bool debugging,
                           struct as_buf *frames)
@@ -162,6 +187,7 @@ void as_spec_put_settings(const struct as_spec_object *deployment, bool debuggin
         as_spec_value(deployment, AS_SPEC_DEPLOYMENT_MAX_QUEUED_PER_CALLER)->i)
         set_option(&o, AS_FRAME_OPT_PER_CALLER, 1);
     set_backpressure(deployment, &o);
+    set_order(deployment, &o);
     if (canary) {
         t.flags = AS_FRAME_CANARY;
         t.canary = (uint32_t)as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_CANARY);

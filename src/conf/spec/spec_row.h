@@ -113,6 +113,27 @@ enum as_spec_class {
       RECONFIGURE, 0,                                                                              \
       "`max_queued_requests` holds for each caller apart: each replica, each driver, and all "     \
       "clients together; default: for all")                                                        \
+    X(DEPLOYMENT, PRIORITY_SHARE, "priority_share", INT, 2, 1000, "8", "", RECONFIGURE, 0,         \
+      "of so many calls that are sent while requests of lower priorities wait one is theirs")      \
+    X(DEPLOYMENT, FAIRNESS, "fairness", ENUM, 0, 0, "off", "off|tenant", RECONFIGURE, 0,           \
+      "`tenant`: tenants get equal shares; `--tenant-header` says where their names are")          \
+    X(DEPLOYMENT, FAIRNESS_COST, "fairness_cost", ENUM, 0, 0, "requests", "requests|items|header", \
+      RECONFIGURE, 0,                                                                              \
+      "what a tenant has equal shares of: `requests`, `items` of batches, or what the field of "   \
+      "`--cost-header` says")                                                                      \
+    X(DEPLOYMENT, CODEL_TARGET, "codel_target_s", DURATION, 0, 60 * AS_SEC, "0", "", RECONFIGURE,  \
+      0,                                                                                           \
+      "sheds requests that have waited for more than twice this time while none waits less than "  \
+      "it; 0: off; 0.005 is usual")                                                                \
+    X(DEPLOYMENT, CODEL_INTERVAL, "codel_interval_s", DURATION, AS_MS, 3600 * (int64_t)AS_SEC,     \
+      "0.1", "", RECONFIGURE, 0, "for how long all must wait so long before it sheds")             \
+    X(DEPLOYMENT, SLOW_START, "slow_start_s", DURATION, 0, 3600 * (int64_t)AS_SEC, "0", "",        \
+      RECONFIGURE, 0,                                                                              \
+      "time in which a new replica beside others gets from one request at once to all of its "     \
+      "slots; 0: off")                                                                             \
+    X(DEPLOYMENT, ADAPTIVE, "adaptive_concurrency", BOOL, 0, 1, "false", "", RECONFIGURE, 0,       \
+      "executes fewer requests at once in a replica, down from max_ongoing_requests, while more "  \
+      "only make them slower")                                                                     \
     X(DEPLOYMENT, REQUEST_TIMEOUT, "request_timeout_s", DURATION, 0, AS_SPEC_DAY, "0", "",         \
       RECONFIGURE, 0, "deadline of a request that has none; 0: none")                              \
     X(DEPLOYMENT, IDEMPOTENT, "idempotent", BOOL, 0, 1, "", "", RECONFIGURE, 0,                    \

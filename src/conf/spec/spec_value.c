@@ -80,7 +80,7 @@ static bool read_int(struct as_spec_reader *r, const struct as_spec_row *row,
     if (d != nearbyint(d))
         return fail_value(r, row->key, n, "is not a whole number");
     if (d < (double)row->min || d > (double)row->max)
-        return fail_bound(r, row, n, d > 0);
+        return fail_bound(r, row, n, d > (double)row->max);
     i = (int64_t)d; /* exact, since the bounds of all rows are below 2^53 */
     if (i == 0 && (row->flags & AS_SPEC_NOT_ZERO))
         return fail_value(r, row->key, n, "is not allowed; -1 means no limit");

@@ -219,6 +219,8 @@ static const struct {
      offsetof(struct as_stat, failed)},
     {"anyserve_expired_total", "Requests whose deadline passed.",
      offsetof(struct as_stat, expired)},
+    {"anyserve_shed_total", "Requests that had waited too long under overload (codel_target_s).",
+     offsetof(struct as_stat, shed)},
     {"anyserve_cancelled_total", "Requests whose client left.",
      offsetof(struct as_stat, cancelled)},
     {"anyserve_replayed_total", "Requests sent again to another replica.",

@@ -1,5 +1,6 @@
 #include "edge/infer/infer.h"
 
+#include "edge/exchange/urgency.h"
 #include "edge/infer/infer_output.h"
 #include "edge/infer/mirror.h"
 #include "edge/infer/request_options.h"
@@ -310,7 +311,7 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
     if (!set_model(x))
         return;
     c->core.deadline = x->deadline;
-    if (c->payload.msg.n_params && !as_request_options_apply(x))
+    if (!as_urgency_read(x, &c->core) || (c->payload.msg.n_params && !as_request_options_apply(x)))
         return;
     c->on_answer = on_answer;
     c->on_release = on_release;
@@ -497,6 +498,12 @@ static void send_error(struct as_exchange *x)
     x->answer.backpressure = c->outcome.backpressure;
     if (__builtin_expect(as_fleet_is_aborted(x->edge->client.fleet), 0) && fail_shutdown(x))
         return;
+    if (c->outcome.shed) {
+        as_exchange_fail(x, c->outcome.err,
+                         "the request has waited too long for model '%.*s' (codel_target_s)",
+                         AS_STR_FMT(x->model->name));
+        return;
+    }
     for (size_t i = 0; i < AS_COUNT(errors); i++) {
         if (errors[i].err == c->outcome.err) {
             as_exchange_fail(x, c->outcome.err, "%s model '%.*s'%s", errors[i].before,
@@ -542,6 +549,8 @@ static void submit_rerouted(struct as_exchange *x)
     struct as_call *c = &x->call;
     as_ns deadline = c->core.deadline;
     uint8_t priority = c->core.priority;
+    uint64_t tenant = c->core.tenant;
+    uint32_t cost = c->core.cost;
     bool over = c->stream && c->stream->inputs_over;
 
     if (!as_reroute_to_next(x)) {
@@ -555,6 +564,8 @@ static void submit_rerouted(struct as_exchange *x)
     }
     c->core.deadline = deadline;
     c->core.priority = priority;
+    c->core.tenant = tenant;
+    c->core.cost = cost;
     as_fleet_client_submit(&x->edge->client, c);
     if (over && x->in_fleet)
         as_fleet_client_input_end(&x->edge->client, c);

@@ -1,5 +1,7 @@
 #include "edge/infer/request_options.h"
 
+#include "edge/exchange/urgency.h"
+
 #define RESERVED_PREFIX "triton_" /* names that begin with it are reserved */
 
 enum kind { PLAIN, PRIORITY, TIMEOUT, IGNORED, RESERVED };
@@ -44,7 +46,7 @@ static bool set_priority(struct as_exchange *x, const struct as_param *m)
     if (!read_integer(x, m, &v))
         return false;
     if (v)
-        x->call.core.priority = (uint8_t)(AS_MIN(v, (uint64_t)AS_PRIORITIES) - 1);
+        x->call.core.priority = as_urgency_priority(v);
     return true;
 }
 

@@ -1,6 +1,7 @@
 #include "edge/ingress/ingress.h"
 
 #include "edge/exchange/client_timeouts.h"
+#include "edge/exchange/urgency.h"
 #include "edge/rest/rest_body.h"
 #include "edge/websocket/websocket.h"
 #include "wire/http/http_field.h"
@@ -103,6 +104,7 @@ void as_ingress_submit(struct as_ingress *g, uint32_t flags)
 
     g->open.flags = flags;
     as_request_init(&c->core);
+    (void)as_urgency_read(x, &c->core); /* it was checked */
     c->core.deadline = x->deadline;
     c->core.idempotent = is_idempotent(g->open.method);
     c->only = NULL;
@@ -278,12 +280,14 @@ static bool set_fields(struct as_ingress *g)
 {
     const struct as_http_head *h = g->x->head;
     bool made = as_ingress_set_id(g), has_cookies = false;
+    struct as_request urgency;
     struct as_str cookies;
     uint32_t n = 0;
     struct as_meta *m = as_exchange_alloc(g->x, (h->n_rest + FIELDS_OF_OURS) * sizeof(*m),
                                           _Alignof(struct as_meta), "the request");
 
-    if (!m || !join_cookies(g, &cookies))
+    as_request_init(&urgency);
+    if (!m || !join_cookies(g, &cookies) || !as_urgency_read(g->x, &urgency))
         return false;
     add_field(m, &n, "host", h->authority);
     add_field(m, &n, "content-type", h->content_type);

@@ -1,5 +1,6 @@
 #include "edge/service/service.h"
 
+#include "edge/exchange/urgency.h"
 #include "io/random.h"
 #include "wire/protobuf/pb.h"
 
@@ -250,7 +251,7 @@ bool as_service_prepare(struct as_exchange *x, struct as_body *body,
     c->stream = NULL;
     c->arena = &x->arena;
     *ret_method = m;
-    return true;
+    return as_urgency_read(x, &c->core);
 }
 
 void as_service_submit(struct as_exchange *x)

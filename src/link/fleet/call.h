@@ -40,6 +40,7 @@ struct as_outcome {
     int err;           /* 0: `result` holds the outputs; else AS_E… */
     uint32_t status;   /* the gRPC status that the worker gave; 0: the one that belongs to err */
     bool started;      /* with such a status: user code has run */
+    bool shed;         /* with AS_EFULL: it was queued, and has waited too long */
     as_ns retry_after; /* with AS_EFULL: how long the client should wait; 0: unknown */
     struct as_backpressure backpressure; /* with AS_EFULL: as the deployment has it */
     uint64_t dropped;      /* with AS_EUNTAKEN: size of the answer that there was no memory for */
@@ -54,7 +55,7 @@ static inline void as_outcome_set(struct as_outcome *o, int err)
 {
     o->err = err;
     o->status = 0;
-    o->started = false;
+    o->started = o->shed = false;
     o->message = (struct as_str){0};
 }
 

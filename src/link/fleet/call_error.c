@@ -13,7 +13,7 @@ static void split_name(const struct as_fleet_deployment *d, struct as_str *ret_a
     *ret_name = as_str_of(sharp ? sharp + 1 : d->name);
 }
 
-static void describe_full(const struct as_call *c, const struct as_fleet_deployment *d,
+static void describe_full(const struct as_call *c, const struct as_fleet_deployment *d, bool shed,
                           char *ret_text)
 {
     if (c->depth > AS_CALL_DEPTH_MAX) {
@@ -22,11 +22,12 @@ static void describe_full(const struct as_call *c, const struct as_fleet_deploym
     }
     snprintf(ret_text, TEXT_MAX,
              "Request dropped due to backpressure (num_queued_requests=%u, "
-             "max_queued_requests=%lld).",
+             "max_queued_requests=%lld)%s",
              d->options.per_caller && c->core.waiting
                  ? *c->core.waiting
                  : as_deployment_queued(d->core) + as_deployment_prefetched(d->core),
-             (long long)as_deployment_max_queued(d->core));
+             (long long)as_deployment_max_queued(d->core),
+             shed ? ": it has waited too long (codel_target_s)." : ".");
 }
 
 static void describe_unavailable(const struct as_fleet_deployment *d, char *ret_text)
@@ -47,15 +48,21 @@ static void describe_unavailable(const struct as_fleet_deployment *d, char *ret_
 
 void as_call_set_error(struct as_call *c, const struct as_fleet_deployment *d, int err)
 {
+    bool shed = err == AS_EFULL && c->core.state == AS_REQ_QUEUED;
     char text[TEXT_MAX] = "";
 
     if (c->payload.kind <= AS_FRAME_TENSOR || !d) {
         as_outcome_set(&c->outcome, err);
-        return;
+    } else {
+        if (err == AS_EFULL)
+            describe_full(c, d, shed, text);
+        else if (err == AS_EUNAVAILABLE)
+            describe_unavailable(d, text);
+        as_call_set_outcome(c, err, 0, as_str_of(text));
     }
-    if (err == AS_EFULL)
-        describe_full(c, d, text);
-    else if (err == AS_EUNAVAILABLE)
-        describe_unavailable(d, text);
-    as_call_set_outcome(c, err, 0, as_str_of(text));
+    c->outcome.shed = shed;
+    if (err != AS_EFULL || !d || !d->core)
+        return;
+    c->outcome.backpressure = d->options.backpressure;
+    c->outcome.retry_after = as_deployment_retry_after(d->core, as_loop_now(d->fleet->loop));
 }

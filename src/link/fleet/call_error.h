@@ -8,7 +8,8 @@
 
 #include "link/fleet/fleet_deployment.h"
 
-/* Sets the outcome of c, which deployment d (NULL: it was removed) has refused or ends. */
+/* Sets the outcome of c, which deployment d (NULL: it was removed) has refused or ends: with
+ * AS_EFULL also how a client is refused and when it should come back. */
 void as_call_set_error(struct as_call *c, const struct as_fleet_deployment *d, int err);
 
 #endif

@@ -22,7 +22,7 @@ void as_call_set_outcome(struct as_call *c, int err, uint32_t status, struct as_
 {
     c->outcome.err = err;
     c->outcome.status = status;
-    c->outcome.started = false;
+    c->outcome.started = c->outcome.shed = false;
     c->outcome.message = (struct as_str){0};
     if (message.n) {
         c->outcome.message.p = as_arena_dup(c->arena, message);

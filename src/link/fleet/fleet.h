@@ -287,6 +287,9 @@ void as_fleet_each_model(struct as_fleet *f,
  * 0 or AS_ENOTFOUND. */
 int as_fleet_set_loaded(struct as_fleet *f, struct as_str model, bool loaded);
 
+/* as_request.tenant of that name; 0: it is empty. Any thread. */
+uint64_t as_fleet_tenant_key(const struct as_fleet *f, struct as_str name);
+
 /* One client loop's handle. */
 struct as_fleet_client {
     struct as_fleet *fleet;

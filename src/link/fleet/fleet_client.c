@@ -34,6 +34,11 @@ void as_fleet_client_close(struct as_fleet_client *c)
     as_mbox_close(&c->box);
 }
 
+uint64_t as_fleet_tenant_key(const struct as_fleet *f, struct as_str name)
+{
+    return name.n ? as_payload_name_key(name, f->conf.deployment.seed) : 0;
+}
+
 void as_call_letter_returned(struct as_call *c)
 {
     if (!--c->letters_out && c->released)
@@ -46,11 +51,6 @@ static void refuse_call(struct as_call *c, const struct as_fleet_deployment *d,
     if (m && !c->core.is_mirror) /* a mirrored copy is not a client's request */
         as_model_stat_refuse(&m->stat);
     as_call_set_error(c, d, err);
-    if (err == AS_EFULL) {
-        c->outcome.backpressure = d->options.backpressure;
-        c->outcome.retry_after =
-            as_deployment_retry_after(d->core, as_loop_now(c->client->fleet->loop));
-    }
     as_fleet_answer_call(c);
 }
 

@@ -57,6 +57,11 @@ struct as_fleet_options {
     as_ns request_timeout; /* deadline of requests that have none of their own; 0: none */
     enum as_fleet_idempotent idempotent; /* for all its models */
     int64_t max_queued;                  /* 0: as registered; -1: no limit */
+    uint32_t share;                      /* of priorities; 0: AS_SHARE_DEFAULT */
+    uint32_t fairness;                   /* enum as_frame_fair; 0: none */
+    struct as_codel_conf codel;          /* an interval of 0: AS_CODEL_INTERVAL */
+    as_ns slow_start;                    /* 0: off */
+    bool adaptive;
     bool per_caller;                     /* the limit holds for each caller apart */
     struct as_backpressure backpressure; /* how a client is refused when the queue is full */
 };

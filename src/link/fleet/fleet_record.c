@@ -83,6 +83,18 @@ static void put_options(const struct as_fleet_deployment *d, struct as_outq *q)
         set_option(&o, AS_FRAME_OPT_IDEMPOTENT, ours->idempotent == AS_FLEET_IDEMPOTENT);
     if (ours->max_queued)
         set_option(&o, AS_FRAME_OPT_MAX_QUEUED, (uint64_t)ours->max_queued);
+    if (ours->share)
+        set_option(&o, AS_FRAME_OPT_PRIORITY_SHARE, ours->share);
+    if (ours->fairness)
+        set_option(&o, AS_FRAME_OPT_FAIRNESS, ours->fairness);
+    if (ours->codel.target)
+        set_option(&o, AS_FRAME_OPT_CODEL_TARGET, ours->codel.target);
+    if (ours->codel.interval)
+        set_option(&o, AS_FRAME_OPT_CODEL_INTERVAL, ours->codel.interval);
+    if (ours->slow_start)
+        set_option(&o, AS_FRAME_OPT_SLOW_START, ours->slow_start);
+    if (ours->adaptive)
+        set_option(&o, AS_FRAME_OPT_ADAPTIVE, 1);
     if (ours->per_caller)
         set_option(&o, AS_FRAME_OPT_PER_CALLER, 1);
     if (ours->backpressure.status)

@@ -183,6 +183,7 @@ static struct single *new_single(struct as_caller_call *c, struct as_replica *r,
     s->replica = as_arena_xdup(&s->arena, as_id_name(as_str_of(name ? name : "")));
     as_request_init(&s->call.core);
     s->call.core.priority = c->call.core.priority;
+    s->call.core.tenant = c->call.core.tenant;
     s->call.core.deadline = c->call.core.deadline;
     s->call.core.root = c->call.core.root;
     s->call.caller = c->call.caller;

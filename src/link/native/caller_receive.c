@@ -181,6 +181,21 @@ static void inherit_meta(struct as_caller_call *c, const struct as_payload *pare
         meta[k] = (struct as_meta){copy_str(c, meta[k].key), copy_str(c, meta[k].value)};
 }
 
+/* What the caller says of the call's place in the queue. */
+static void read_urgency(const struct as_fleet *f, const struct as_frame_call *m,
+                         struct as_request *q)
+{
+    for (uint32_t i = 0; i < m->n_meta; i++) {
+        struct as_str v = m->meta[i].value;
+
+        if (as_str_eq(m->meta[i].key, AS_STR("anyserve-tenant")))
+            q->tenant = as_fleet_tenant_key(f, v);
+        else if (as_str_eq(m->meta[i].key, AS_STR("anyserve-priority")) && v.n == 1 &&
+                 v.p[0] >= '1' && v.p[0] < '1' + (char)AS_PRIORITIES)
+            q->priority = (uint8_t)(v.p[0] - '1');
+    }
+}
+
 /* What the call has of the request in whose context it is made. */
 static void inherit(struct as_caller_call *c, const struct as_call *parent)
 {
@@ -188,6 +203,7 @@ static void inherit(struct as_caller_call *c, const struct as_call *parent)
 
     q->root = parent->core.root;
     q->priority = parent->core.priority;
+    q->tenant = parent->core.tenant;
     q->deadline = AS_MIN(q->deadline, parent->core.deadline);
     q->idempotent = parent->core.idempotent; /* if the parent runs again, so do its calls */
     c->call.depth = parent->depth + 1;
@@ -225,6 +241,7 @@ static void fill_call(struct as_link *l, struct as_caller_call *c, const struct 
     }
     if (parent)
         inherit(c, parent);
+    read_urgency(l->up.fleet, m, &call->core);
 }
 
 /* NULL, or what is wrong. */

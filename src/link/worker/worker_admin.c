@@ -157,6 +157,26 @@ static void set_option(struct as_frame_options *o, enum as_frame_option key, uin
     o->value[key] = v;
 }
 
+/* The order of requests, and what protects from overload. */
+static bool encode_order(const struct as_worker_options *v, struct as_frame_options *o)
+{
+    static_assert((int)AS_WORKER_FAIR_COST == (int)AS_FRAME_FAIR_COST, "the same numbers");
+    if (!set_option_time(o, AS_FRAME_OPT_CODEL_TARGET, v->codel_target) ||
+        !set_option_time(o, AS_FRAME_OPT_SLOW_START, v->slow_start) ||
+        (v->codel_interval != AS_NEVER &&
+         !set_option_time(o, AS_FRAME_OPT_CODEL_INTERVAL, v->codel_interval)) ||
+        (v->priority_share && v->priority_share < AS_FRAME_SHARE_LEAST) ||
+        v->priority_share > AS_FRAME_SHARE_MOST || v->fairness > AS_WORKER_FAIR_COST)
+        return false;
+    if (v->priority_share)
+        set_option(o, AS_FRAME_OPT_PRIORITY_SHARE, v->priority_share);
+    if (v->fairness)
+        set_option(o, AS_FRAME_OPT_FAIRNESS, v->fairness);
+    if (v->adaptive_concurrency)
+        set_option(o, AS_FRAME_OPT_ADAPTIVE, 1);
+    return true;
+}
+
 /* Encodes v for the OPTIONS frame. False: a value is out of range. */
 static bool encode_options(const struct as_worker_options *v, struct as_frame_options *o)
 {
@@ -165,7 +185,7 @@ static bool encode_options(const struct as_worker_options *v, struct as_frame_op
         !set_option_time(o, AS_FRAME_OPT_EXECUTION_TIMEOUT, v->execution_timeout) ||
         !set_option_time(o, AS_FRAME_OPT_REQUEST_TIMEOUT, v->request_timeout) ||
         !set_option_time(o, AS_FRAME_OPT_BACKPRESSURE_RETRY, v->backpressure_retry) ||
-        v->health_timeout == AS_NEVER || v->dump_signal > 64 ||
+        !encode_order(v, o) || v->health_timeout == AS_NEVER || v->dump_signal > 64 ||
         v->health_failures > AS_FRAME_FAILURES_MAX || v->slots > AS_WORKER_SLOTS ||
         v->idempotent < -1 || v->idempotent > 1 || v->max_queued < -1 ||
         v->max_queued > (int64_t)AS_FRAME_QUEUED_MAX ||

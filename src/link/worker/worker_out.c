@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define PRIORITY 1u /* of a call that is neither urgent nor can wait, as of clients' requests */
+
 /* --- ending --- */
 
 /* One call less is waiting or open: a drain may be complete. */
@@ -341,7 +343,8 @@ int as_worker_open(struct as_worker *w, const struct as_worker_open *open,
     if (!as_worker_copy_struct(&v, sizeof(v), open) || !v.body ||
         !as_body_is_valid(v.body, false) || (v.n_meta && !v.meta) || (v.every && !v.stream))
         return AS_EINVALID;
-    c = (struct as_frame_call){.target = v.target,
+    c = (struct as_frame_call){.priority = PRIORITY,
+                               .target = v.target,
                                .flags = (v.stream ? AS_CALL_F_STREAM : 0) |
                                         (v.every ? AS_CALL_F_EVERY : 0),
                                .id = v.id,

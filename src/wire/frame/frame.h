@@ -313,13 +313,23 @@ enum as_frame_option {
     AS_FRAME_OPT_PER_CALLER,      /* 1: the queue limit holds for each caller apart; 0: for all */
     AS_FRAME_OPT_BACKPRESSURE_STATUS, /* of HTTP, when the queue is full: 429 or 503 */
     AS_FRAME_OPT_BACKPRESSURE_RETRY,  /* ns, for its field retry-after */
+    AS_FRAME_OPT_PRIORITY_SHARE, /* of so many calls one is for a lower priority: core/queue/share.h
+                                  */
+    AS_FRAME_OPT_FAIRNESS,       /* among tenants by AS_FRAME_FAIR_…; 0: off */
+    AS_FRAME_OPT_CODEL_TARGET,   /* ns; 0: nothing is shed */
+    AS_FRAME_OPT_CODEL_INTERVAL, /* ns; not 0 */
+    AS_FRAME_OPT_SLOW_START,     /* ns in which a new replica gets all of its slots; 0: at once */
+    AS_FRAME_OPT_ADAPTIVE,       /* 1: the slots in use follow the service time; 0: they do not */
     AS_FRAME_OPTION_END
 };
 #define AS_FRAME_OPTION_MAX   (86400 * (uint64_t)AS_SEC) /* maximum of the times: a day */
 #define AS_FRAME_FAILURES_MAX 1000u
 #define AS_FRAME_QUEUED_MAX   ((uint64_t)INT32_MAX)
 #define AS_FRAME_QUEUED_ANY   UINT64_MAX
-#define AS_FRAME_OPTION_ROWS  64u /* maximum entries of a frame */
+#define AS_FRAME_SHARE_LEAST  2u /* of a priority share … */
+#define AS_FRAME_SHARE_MOST   1000u
+enum as_frame_fair { AS_FRAME_FAIR_REQUESTS = 1, AS_FRAME_FAIR_ITEMS, AS_FRAME_FAIR_COST };
+#define AS_FRAME_OPTION_ROWS 64u /* maximum entries of a frame */
 struct as_frame_options {
     uint32_t has;                        /* bit 1 << key is set for each entry that is present */
     uint64_t value[AS_FRAME_OPTION_END]; /* by key; [0] is not used */

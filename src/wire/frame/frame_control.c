@@ -326,11 +326,17 @@ static bool is_option(uint32_t key, uint64_t v)
         return v >= 1 && v <= AS_FRAME_FAILURES_MAX;
     if (key == AS_FRAME_OPT_MAX_QUEUED)
         return (v >= 1 && v <= AS_FRAME_QUEUED_MAX) || v == AS_FRAME_QUEUED_ANY;
-    if (key == AS_FRAME_OPT_IDEMPOTENT || key == AS_FRAME_OPT_PER_CALLER)
+    if (key == AS_FRAME_OPT_IDEMPOTENT || key == AS_FRAME_OPT_PER_CALLER ||
+        key == AS_FRAME_OPT_ADAPTIVE)
         return v <= 1;
+    if (key == AS_FRAME_OPT_PRIORITY_SHARE)
+        return v >= AS_FRAME_SHARE_LEAST && v <= AS_FRAME_SHARE_MOST;
+    if (key == AS_FRAME_OPT_FAIRNESS)
+        return v <= AS_FRAME_FAIR_COST;
     if (key == AS_FRAME_OPT_BACKPRESSURE_STATUS)
         return v == 429 || v == 503;
-    return v <= AS_FRAME_OPTION_MAX && (v || key != AS_FRAME_OPT_HEALTH_TIMEOUT);
+    return v <= AS_FRAME_OPTION_MAX &&
+           (v || (key != AS_FRAME_OPT_HEALTH_TIMEOUT && key != AS_FRAME_OPT_CODEL_INTERVAL));
 }
 
 int as_frame_get_options(const struct as_frame *f, struct as_frame_options *ret_o)

@@ -19,6 +19,12 @@ def test_a_limit_for_each_caller(run_program):
     assert run_program("per_caller") == [text] * 3 + [str(["done"] * 4)]
 
 
+def test_handles_have_priorities_and_tenants(run_program):
+    """A call of an urgent request is urgent, too."""
+    order = ["first", "urgent", "urgent too", "web", "normal", "noisy 1", "quiet", "noisy 2", "low"]
+    assert run_program("urgent") == ["400", str(order)]
+
+
 def test_a_storm_of_cancels_leaves_nothing(run_program):
     assert run_program("cancel_storm") == ["True True True", "0 True", "0 True"]
 

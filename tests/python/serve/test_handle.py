@@ -99,6 +99,16 @@ def test_options_stay_and_do_not_change_the_handle(handle):
     one = handle.options(stream=True)
     assert one.method.options(session_id="s")._meta == CallMeta("app", "A", "method", True, "", "", "s")
     assert handle._meta == CallMeta("app", "A")
+    placed = handle.options(priority=1, tenant="acme")
+    assert (placed.method._meta.priority, placed.method._meta.tenant) == (1, "acme")
+    for wrong in -1, 4:
+        with pytest.raises(ValueError, match="priority is 0 to 3, not %d" % wrong):
+            handle.options(priority=wrong)
+    for wrong in "1", True, 1.0:
+        with pytest.raises(TypeError, match="priority is a int, not"):
+            handle.options(priority=wrong)
+    with pytest.raises(TypeError, match="tenant is a text, not 5"):
+        handle.options(tenant=5)
     assert handle.a.b._meta.method == "b"
     assert handle.method is handle.method
 

@@ -63,7 +63,7 @@ class NativeTransport:
         if not request_id:
             request_id = (parent.id if parent is not None else "") or str(uuid.uuid4())
         return self.link.open(target, body.method or None, body.codec, body.data, body.buffers or None, parts, parent,
-                              deadline, STREAM_WINDOW if stream else 0, request_id, model_id, session_id, every)  # fmt: skip
+                              deadline, STREAM_WINDOW if stream else 0, request_id, model_id, session_id, every, meta.priority, meta.tenant)  # fmt: skip
 
     def broadcast(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any) -> Reply:
         return self.call(meta._replace(stream=True), args, kwargs, parent, True)

@@ -24,6 +24,8 @@ class CallMeta(NamedTuple):
     multiplexed_model_id: str = ""
     session_id: str = ""
     deadline: Optional[float] = None  # of time.monotonic()
+    priority: int = 0  # 1 (most urgent) to 3; 0: the parent's, else 2
+    tenant: str = ""  # "": the parent's, else none
 
     @property
     def grpc_context(self) -> Any:

@@ -81,6 +81,20 @@ class DeploymentOptions(TypedDict, total=False):
     max_surge_percent: int
     # max_queued_requests is for each caller, as in Ray, not for the deployment
     max_queued_requests_per_caller: bool
+    # of so many calls one is for a lower priority
+    priority_share: int
+    # `tenant`: equal shares for tenants
+    fairness: str
+    # what tenants have equal shares of: `requests`, `items` or `header`
+    fairness_cost: str
+    # waiting time beyond which requests are shed under overload; 0: off
+    codel_target_s: float
+    # how long an overload lasts before requests are shed
+    codel_interval_s: float
+    # time in which a new replica gets all of its slots; 0: off
+    slow_start_s: float
+    # fewer requests at once while more only make them slower
+    adaptive_concurrency: bool
     # requests may be executed again when a replica dies
     idempotent: bool
     # deadline of a request that has none; 0: none

@@ -62,6 +62,13 @@ OPTIONS: Tuple[Option, ...] = (
     Option("max_surge_percent", "int", CONFIG, "replicas beyond num_replicas in an update, in percent"),
     # ours
     Option("max_queued_requests_per_caller", "bool", CONFIG, "max_queued_requests is for each caller, as in Ray, not for the deployment"),
+    Option("priority_share", "int", KEY, "of so many calls one is for a lower priority"),
+    Option("fairness", "str", KEY, "`tenant`: equal shares for tenants"),
+    Option("fairness_cost", "str", KEY, "what tenants have equal shares of: `requests`, `items` or `header`"),
+    Option("codel_target_s", "float", KEY, "waiting time beyond which requests are shed under overload; 0: off"),
+    Option("codel_interval_s", "float", KEY, "how long an overload lasts before requests are shed"),
+    Option("slow_start_s", "float", KEY, "time in which a new replica gets all of its slots; 0: off"),
+    Option("adaptive_concurrency", "bool", KEY, "fewer requests at once while more only make them slower"),
     Option("idempotent", "bool", KEY, "requests may be executed again when a replica dies"),
     Option("request_timeout_s", "float", KEY, "deadline of a request that has none; 0: none"),
     Option("execution_timeout_s", "float", KEY, "a replica that executes one request for longer is replaced; 0: off"),

@@ -51,7 +51,7 @@ class HttpRequest(Protocol):
 
 
 def meta_of(http: HttpRequest, application: str, deployment: str) -> CallMeta:
-    return CallMeta._make((application, deployment, "__call__", True, http.id, http.model_id, http.session_id, http.deadline))
+    return CallMeta(application, deployment, "__call__", True, http.id, http.model_id, http.session_id, http.deadline)
 
 
 class HttpContext(_RequestContext):

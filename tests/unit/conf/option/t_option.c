@@ -260,6 +260,16 @@ static void options_are_checked_against_each_other(void **state AS_UNUSED)
                  roots[i]);
         check_refused(ARGS(arg), text);
     }
+    check_ok(&o, ARGS("--tenant-header=x-tenant", "--cost-header=x_cost.2"));
+    check_refused(
+        ARGS("--cost-header=Host"),
+        "--cost-header: 'Host' is not a name like x-tenant: it has lower-case letters, "
+        "digits, '-', '_' and '.', and is none of the fields that the server reads itself");
+    check_refused(
+        ARGS("--tenant-header=grpc-timeout"),
+        "--tenant-header: 'grpc-timeout' is not a name like x-tenant: it has lower-case "
+        "letters, digits, '-', '_' and '.', and is none of the fields that the server reads "
+        "itself");
     check_refused(ARGS("--restart-backoff=30001ms"),
                   "--restart-backoff is above --restart-backoff-max");
     check_refused(ARGS("--stream-window=2M", "--connection-window=1M"),

@@ -302,6 +302,8 @@ static void numbers_are_bounded(void **state AS_UNUSED)
     assert_true(n > 12);
     refused(DEPLOYMENT("max_queued_requests: 0"),
             "f:2:22: max_queued_requests: '0' is not allowed; -1 means no limit\n");
+    refused(DEPLOYMENT("priority_share: 1"),
+            "f:2:17: priority_share: '1' is below the minimum 2\n");
     refused(DEPLOYMENT("rolling_update_percentage: 20"),
             "f:2:28: rolling_update_percentage: '20' is above the maximum 1\n");
     refused(DEPLOYMENT("memory: 1K"), "f:2:9: memory: '1K' is below the minimum 1M\n");

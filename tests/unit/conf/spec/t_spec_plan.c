@@ -204,6 +204,46 @@ static void settings_are_as_a_worker_says_them(void **state AS_UNUSED)
     assert_int_equal(o.value[AS_FRAME_OPT_MAX_QUEUED], 7);
 }
 
+static void read_order(const char *keys, struct as_frame_options *ret_o,
+                       struct as_frame_traffic *ret_t, char fallback[16])
+{
+    char *text =
+        as_str_format("applications: [{import_path: m, deployments: [{name: d,\n%s\n}]}]\n", keys);
+
+    read_settings(text, false, ret_o, ret_t, fallback);
+    free(text);
+}
+
+static void the_order_of_requests_is_among_the_settings(void **state AS_UNUSED)
+{
+    static const struct {
+        const char *keys;
+        uint32_t option;
+        uint64_t value;
+    } cases[] = {
+        {"priority_share: 2", AS_FRAME_OPT_PRIORITY_SHARE, 2},
+        {"fairness: tenant", AS_FRAME_OPT_FAIRNESS, AS_FRAME_FAIR_REQUESTS},
+        {"fairness: tenant, fairness_cost: items", AS_FRAME_OPT_FAIRNESS, AS_FRAME_FAIR_ITEMS},
+        {"fairness: tenant, fairness_cost: header", AS_FRAME_OPT_FAIRNESS, AS_FRAME_FAIR_COST},
+        {"codel_target_s: 0.005", AS_FRAME_OPT_CODEL_TARGET, 5 * AS_MS},
+        {"codel_interval_s: 1", AS_FRAME_OPT_CODEL_INTERVAL, AS_SEC},
+        {"slow_start_s: 30", AS_FRAME_OPT_SLOW_START, 30 * AS_SEC},
+        {"adaptive_concurrency: true", AS_FRAME_OPT_ADAPTIVE, 1},
+    };
+    struct as_frame_options o;
+    struct as_frame_traffic t;
+    char fallback[16];
+
+    for (size_t i = 0; i < AS_COUNT(cases); i++) {
+        read_order(cases[i].keys, &o, &t, fallback);
+        assert_int_equal(o.has, 1u << cases[i].option);
+        assert_int_equal(o.value[cases[i].option], cases[i].value);
+    }
+    read_order("fairness: \"off\", fairness_cost: items, adaptive_concurrency: false", &o, &t,
+               fallback);
+    assert_int_equal(o.has, 0);
+}
+
 static void check_backpressure(const char *config, uint64_t status, uint64_t retry, bool has_retry)
 {
     char text[200], fallback[16];
@@ -237,6 +277,7 @@ int main(void)
         cmocka_unit_test(the_context_has_names_and_options),
         cmocka_unit_test(changes_have_user_config_only_on_request),
         cmocka_unit_test(settings_are_as_a_worker_says_them),
+        cmocka_unit_test(the_order_of_requests_is_among_the_settings),
         cmocka_unit_test(backpressure_is_said_to_the_dispatcher),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);

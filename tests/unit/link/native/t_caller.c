@@ -364,10 +364,12 @@ static void the_calls_of_a_dead_link_are_cancelled(void **state AS_UNUSED)
 
 static uint64_t parent_with(struct hand *h, as_ns timeout, struct as_str trace)
 {
-    struct as_meta meta[] = {{AS_STR("traceparent"), trace}, {AS_STR("x"), AS_STR("y")}};
+    struct as_meta meta[] = {{AS_STR("traceparent"), trace},
+                             {AS_STR("x"), AS_STR("y")},
+                             {AS_STR("anyserve-tenant"), AS_STR("acme")}};
     struct as_frame_call c = {.id = AS_STR("root-id"),
                               .meta = meta,
-                              .n_meta = 2,
+                              .n_meta = 3,
                               .priority = 2,
                               .timeout = timeout,
                               .target = 0};
@@ -417,6 +419,8 @@ static void a_child_inherits(void **state AS_UNUSED)
         assert_true(child->core.root == root->core.root && child->core.root);
         assert_int_equal(child->caller, link_of("c")->up.deploy->number);
         assert_int_equal(root->caller, AS_CALL_NO_CALLER);
+        assert_true(root->core.tenant == as_fleet_tenant_key(w.fleet, AS_STR("acme")));
+        assert_true(root->core.tenant && child->core.tenant == root->core.tenant);
     }
     /* its own deadline is earlier; its own id and trace stay */
     {
@@ -438,6 +442,33 @@ static void a_child_inherits(void **state AS_UNUSED)
     assert_true(as_str_eq(c.meta[0].value, AS_STR("00-cd")));
     as_arena_fini(&a);
     end();
+}
+
+/* What a handle says of a call counts more than what its parent has; nonsense does not count. */
+static void a_child_may_have_a_place_of_its_own(void **state AS_UNUSED)
+{
+    static const struct {
+        const char *priority;
+        uint8_t want;
+    } cases[] = {{"1", 0}, {"3", 2}, {"0", 2}, {"4", 2}, {"", 2}, {"11", 2}, {"x", 2}};
+
+    for (size_t i = 0; i < AS_COUNT(cases); i++) {
+        struct as_meta own[] = {{AS_STR("anyserve-priority"), as_str_of(cases[i].priority)},
+                                {AS_STR("anyserve-tenant"), AS_STR("other")}};
+        const struct as_call *child;
+
+        uint64_t parent;
+
+        begin_pair(calls_conf());
+        parent = parent_at(caller, 20 * AS_SEC);
+        say_open_of(caller, 2, &(struct as_frame_call){.parent = parent, .meta = own, .n_meta = 2},
+                    &(struct as_body){.codec = AS_BODY_BYTES});
+        expect(callee, AS_FRAME_OPEN);
+        child = as_link_find_call(link_of("d"), callee->f.stream);
+        assert_int_equal(child->core.priority, cases[i].want);
+        assert_true(child->core.tenant == as_fleet_tenant_key(w.fleet, AS_STR("other")));
+        end();
+    }
 }
 
 /* Headers of the parent beside which those of the call fit no frame. */
@@ -533,6 +564,7 @@ int main(void)
         cmocka_unit_test(cancels),
         cmocka_unit_test(the_calls_of_a_dead_link_are_cancelled),
         cmocka_unit_test(a_child_inherits),
+        cmocka_unit_test(a_child_may_have_a_place_of_its_own),
         cmocka_unit_test(a_child_inherits_what_fits),
         cmocka_unit_test(a_child_outlives_its_parent),
         cmocka_unit_test(many_calls_beside_one_that_stays),

@@ -327,6 +327,48 @@ static void how_clients_are_refused_is_sent(void **state)
     assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
 }
 
+static void the_order_of_requests_is_sent(void **state)
+{
+    struct pair *p = *state;
+    const struct as_worker_options good = {.size = sizeof(good),
+                                           .priority_share = 2,
+                                           .fairness = AS_WORKER_FAIR_COST,
+                                           .codel_target = 5 * AS_MS,
+                                           .codel_interval = AS_SEC,
+                                           .slow_start = 30 * AS_SEC,
+                                           .adaptive_concurrency = true};
+    struct as_worker_options o = good;
+    struct as_frame_options told;
+
+    assert_int_equal(as_worker_set_options(p->w, &o), 0);
+    told = expect_options(p);
+    assert_int_equal(told.value[AS_FRAME_OPT_PRIORITY_SHARE], 2);
+    assert_int_equal(told.value[AS_FRAME_OPT_FAIRNESS], AS_FRAME_FAIR_COST);
+    assert_int_equal(told.value[AS_FRAME_OPT_CODEL_TARGET], 5 * AS_MS);
+    assert_int_equal(told.value[AS_FRAME_OPT_CODEL_INTERVAL], AS_SEC);
+    assert_int_equal(told.value[AS_FRAME_OPT_SLOW_START], 30 * AS_SEC);
+    assert_int_equal(told.value[AS_FRAME_OPT_ADAPTIVE], 1);
+    o.priority_share = 1;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o.priority_share = 1001;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o = good;
+    o.fairness = AS_WORKER_FAIR_COST + 1;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o = good;
+    o.codel_target = AS_FRAME_OPTION_MAX + 1;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o = good;
+    o.slow_start = AS_FRAME_OPTION_MAX + 1;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o = good;
+    o.codel_interval = AS_FRAME_OPTION_MAX + 1;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o = (struct as_worker_options){.size = sizeof(o), .codel_interval = AS_NEVER};
+    assert_int_equal(as_worker_set_options(p->w, &o), 0);
+    assert_int_equal(expect_options(p).has, 0);
+}
+
 /* --- slots --- */
 
 static void set_slots(struct pair *p, uint32_t slots)
@@ -409,6 +451,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_limits_of_the_deployment_are_sent, setup,
                                         pair_teardown),
         cmocka_unit_test_setup_teardown(how_clients_are_refused_is_sent, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(the_order_of_requests_is_sent, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(fewer_slots_than_execute, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(a_new_link_is_granted_as_many_as_were_set, setup,
                                         pair_teardown),

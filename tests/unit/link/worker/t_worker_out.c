@@ -63,6 +63,7 @@ static void what_a_call_says_is_on_the_wire(void **state)
         assert_true(k.timeout > 0 && k.timeout <= AS_SEC);
         assert_true(as_str_eq(k.id, AS_STR("request")));
         assert_int_equal(k.n_meta, 2);
+        assert_int_equal(k.priority, 1); /* the default, as of requests of clients */
         assert_true(as_str_eq(k.meta[0].value, AS_STR("1")) && !k.meta[1].value.n);
         assert_int_equal(k.body[24], 'x');
         fake_answer(&c->d, 2 + 2 * (uint64_t)i, &answer, false);

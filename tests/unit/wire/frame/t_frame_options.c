@@ -93,6 +93,22 @@ static void options_have_bounds(void **state AS_UNUSED)
     assert_int_equal(options_with(AS_FRAME_OPT_BACKPRESSURE_RETRY, 0, AS_FRAME_OPTION_MAX, 1), 0);
     assert_int_equal(options_with(AS_FRAME_OPT_BACKPRESSURE_RETRY, 0, AS_FRAME_OPTION_MAX + 1, 1),
                      AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_PRIORITY_SHARE, 0, 1, 1), AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_PRIORITY_SHARE, 0, 2, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_PRIORITY_SHARE, 0, 1000, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_PRIORITY_SHARE, 0, 1001, 1), AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_FAIRNESS, 0, AS_FRAME_FAIR_COST, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_FAIRNESS, 0, AS_FRAME_FAIR_COST + 1, 1), AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_ADAPTIVE, 0, 1, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_ADAPTIVE, 0, 2, 1), AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_CODEL_INTERVAL, 0, 0, 1), AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_CODEL_INTERVAL, 0, 1, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_CODEL_TARGET, 0, 0, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_CODEL_TARGET, 0, AS_FRAME_OPTION_MAX + 1, 1),
+                     AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_SLOW_START, 0, AS_FRAME_OPTION_MAX, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_SLOW_START, 0, AS_FRAME_OPTION_MAX + 1, 1),
+                     AS_EPROTO);
     assert_int_equal(options_with(1, 1, 1, 1), AS_EPROTO); /* reserved */
     assert_int_equal(options_with(0, 0, 1, 1), AS_EPROTO); /* no key */
     assert_int_equal(options_with(1, 0, 1, 2), AS_EPROTO); /* twice */
