@@ -87,7 +87,7 @@ enum as_spec_class {
       "as Ray Serve's: `env_vars` are added to env, `working_dir` is the key of this level, the "  \
       "folders of `py_modules` (absolute paths of modules) are PYTHONPATH; keys of this level "    \
       "count more, and it is stored as them")                                                      \
-    X(APPLICATION, EXTERNAL_SCALER, "external_scaler_enabled", BOOL, 0, 1, "", "", LIGHT, 0,  \
+    X(APPLICATION, EXTERNAL_SCALER, "external_scaler_enabled", BOOL, 0, 1, "", "", LIGHT, 0,       \
       "as Ray Serve's: a program of yours sets the numbers of replicas (`POST …/scale`), so no " \
       "deployment may have an autoscaling_config")                                                 \
     X(APPLICATION, DEPLOYMENTS, "deployments", OBJECTS, 0, 100000, "", "deployment", SAME, 0,      \
