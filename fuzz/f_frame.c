@@ -3,7 +3,9 @@
  * The input is cut into frames; each known frame goes through its decoder, and every byte of the
  * decoder's output is read. A frame that was accepted is encoded again, and must come out the same.
  */
+#include "base/buf.h"
 #include "base/err.h"
+#include "wire/frame/frame_policy.h"
 #include "wire/frame/frame_services.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -172,6 +174,55 @@ static void check_services(const struct as_frame *f)
     as_arena_fini(&a);
 }
 
+/* Reads a record of POLICY, and encodes it again: it has one encoding. */
+static bool encode_policy(const struct as_policy_record *r, struct as_buf *b)
+{
+    static struct as_policy_count counts[AS_POLICY_COUNTS];
+    struct as_policy_replica replica;
+    struct as_policy_choice choice;
+    struct as_policy_event event;
+    struct as_policy_ready ready;
+    struct as_policy_route route;
+    struct as_policy_body body;
+    uint32_t n;
+
+    if (r->kind == AS_POLICY_REPLICA && !as_policy_get_replica(r->body, &replica)) {
+        as_policy_put_replica(b, &replica);
+    } else if (r->kind == AS_POLICY_ONGOING && !as_policy_get_ongoing(r->body, &n)) {
+        for (uint32_t i = 0; i < n; i++)
+            counts[i] = as_policy_count_at(r->body, i);
+        as_policy_put_ongoing(b, counts, n);
+    } else if (r->kind == AS_POLICY_ROUTE && !as_policy_get_route(r->body, &route)) {
+        as_policy_put_route(b, &route);
+    } else if (r->kind == AS_POLICY_BODY && !as_policy_get_body(r->body, &body)) {
+        as_policy_put_body(b, &body);
+    } else if (r->kind == AS_POLICY_READY && !as_policy_get_ready(r->body, &ready)) {
+        as_policy_put_ready(b, &ready);
+    } else if (r->kind == AS_POLICY_CHOICE && !as_policy_get_choice(r->body, &choice)) {
+        as_policy_put_choice(b, &choice);
+    } else if ((r->kind == AS_POLICY_GONE || r->kind == AS_POLICY_MORE) &&
+               !as_policy_get_event(r->body, &event)) {
+        as_policy_put_event(b, (enum as_policy_kind)r->kind, &event);
+    }
+    return b->n > 0;
+}
+
+static void policy(const struct as_frame *f)
+{
+    struct as_str rest = {(const char *)f->p, f->n};
+    struct as_policy_record r;
+
+    while (as_policy_next(&rest, &r) > 0) {
+        struct as_buf b = {0};
+
+        touch_str(r.body);
+        if (encode_policy(&r, &b))
+            AS_ASSERT(b.n >= AS_POLICY_RECORD + r.body.n &&
+                      memcmp(b.p + AS_POLICY_RECORD, r.body.p, r.body.n) == 0);
+        as_buf_fini(&b);
+    }
+}
+
 /* The type is not checked first: a decoder must not rely on its caller for that. */
 static void small(const struct as_frame *f)
 {
@@ -221,6 +272,7 @@ static void small(const struct as_frame *f)
         check_traffic(f, &traffic);
     }
     check_services(f);
+    policy(f);
     if (as_frame_get_cancel(f, &n) == 0)
         /* a gRPC status, which indexes a table */
         AS_ASSERT(n >= 1 && n <= 16);

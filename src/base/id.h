@@ -54,6 +54,21 @@ static inline bool as_id_is(struct as_str id, struct as_str application, struct 
     return as_str_eq(as_id_application(id), application) && as_str_eq(as_id_name(id), name);
 }
 
+/* The deployment whose one replica, a policy process, chooses for the deployment NAME (router,
+ * autoscaling policy): NAME.policy. */
+#define AS_ID_POLICY ".policy"
+
+/* The id or name of the deployment for which that one chooses, a part of it; empty: it is no policy
+ * process's. */
+static inline struct as_str as_id_policy_base(struct as_str id)
+{
+    struct as_str name = as_id_name(id), end = AS_STR(AS_ID_POLICY);
+
+    if (name.n <= end.n || memcmp(name.p + name.n - end.n, end.p, end.n) != 0)
+        return AS_STR("");
+    return (struct as_str){id.p, id.n - end.n};
+}
+
 struct as_id { /* a text that is made; `s` points into it */
     char text[AS_ID_MAX + 1];
     struct as_str s;

@@ -63,6 +63,7 @@ static const struct {
     [AS_FRAME_TARGET] = {"TARGET", true},
     [AS_FRAME_REPORT] = {"REPORT", true},
     [AS_FRAME_SERVICES] = {"SERVICES", true},
+    [AS_FRAME_POLICY] = {"POLICY", true},
 };
 
 const char *as_frame_type_name(uint8_t type)

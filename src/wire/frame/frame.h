@@ -56,6 +56,7 @@ enum as_frame_type {
     AS_FRAME_TARGET = 25,
     AS_FRAME_REPORT = 26,
     AS_FRAME_SERVICES = 27,
+    AS_FRAME_POLICY = 28,
 };
 
 /* Flags of the header. */
@@ -288,7 +289,8 @@ enum as_control_op {
     AS_CONTROL_RECONFIGURE = 2, /* text: JSON, docs/protocol/link.md section 10 */
     AS_CONTROL_RANK = 3,
     AS_CONTROL_STATS = 4,
-    AS_CONTROL_LOG_LEVEL = 5
+    AS_CONTROL_LOG_LEVEL = 5,
+    AS_CONTROL_SCALING = 6 /* text: JSON, docs/protocol/link.md section 19; of a policy process */
 };
 struct as_frame_control {
     uint16_t op;
