@@ -4,6 +4,7 @@
 #include "base/suggest.h"
 #include "conf/spec/spec_autoscale.h"
 #include "conf/spec/spec_internal.h"
+#include "conf/spec/spec_policy.h"
 
 static bool is_in_file(const struct as_spec_object *o, enum as_spec_key key)
 {
@@ -160,6 +161,76 @@ static void set_text(struct as_spec *s, struct as_spec_object *app, enum as_spec
         .set = true, .from = AS_SPEC_FROM_CODE, .s = as_spec_dup(&s->arena, as_str_of(text))};
 }
 
+/* The deployment for which a deployment NAME.policy chooses; NULL: there is none. */
+static struct as_spec_object *base_of(struct as_spec_object *app, const struct as_spec_object *d)
+{
+    struct as_str name = as_str_of(d->v[0].s);
+
+    return as_spec_is_policy(name)
+               ? as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, as_id_policy_base(name))
+               : NULL;
+}
+
+static bool needs_policy(const struct as_spec_object *d)
+{
+    return as_spec_has_own_router(d) || as_spec_has_own_scaling(d);
+}
+
+static void add_policy(struct as_spec *s, struct as_spec_reader *r, struct as_spec_object *app,
+                       struct as_spec_object *base)
+{
+    struct as_buf name = {0};
+    struct as_spec_object *policy;
+
+    as_buf_printf(&name, "%s" AS_ID_POLICY, base->v[0].s);
+    policy = as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, as_buf_slice(&name));
+    if (name.n > AS_SPEC_NAME_MAX) {
+        as_spec_error(r->errors, base->v[0].line, base->v[0].column,
+                      "name: '%s' is too long for a deployment with a router or an autoscaling "
+                      "policy of its own: %u characters at most",
+                      base->v[0].s, (unsigned)(AS_SPEC_NAME_MAX - (sizeof(AS_ID_POLICY) - 1)));
+    } else if (!policy) {
+        policy = as_spec_new_object(&s->arena, AS_SPEC_LEVEL_DEPLOYMENT);
+        policy->v[0] = (struct as_spec_value){.set = true,
+                                              .from = AS_SPEC_FROM_CODE,
+                                              .s = as_spec_dup(&s->arena, as_buf_slice(&name))};
+        append_object(&s->arena, deployments_of(app), policy, AS_SPEC_FROM_CODE);
+    }
+    if (policy)
+        as_spec_set_policy(&s->arena, policy, base);
+    as_buf_fini(&name);
+}
+
+/* Adds the policy processes of the application, and refuses those that have nothing to do. */
+static void add_policies(struct as_spec *s, struct as_spec_reader *r, struct as_spec_object *app,
+                         const struct as_declared *code)
+{
+    uint32_t n = as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS);
+
+    for (uint32_t k = 0; k < code->n; k++) {
+        if (as_spec_is_policy(as_str_of(code->deployments[k].name)))
+            as_spec_error(r->errors, 0, 0,
+                          "deployment '%s': names that end with " AS_ID_POLICY
+                          " are those of policy processes",
+                          code->deployments[k].name);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct as_spec_object *d = as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i), *base;
+
+        if (!as_spec_is_policy(as_str_of(d->v[0].s))) {
+            if (needs_policy(d))
+                add_policy(s, r, app, d);
+            continue;
+        }
+        base = base_of(app, d);
+        if (!base || !needs_policy(base))
+            as_spec_error(r->errors, d->v[0].line, d->v[0].column,
+                          "name: '%s' would be a policy process, and there is no deployment '%.*s' "
+                          "with a router or an autoscaling policy of its own",
+                          d->v[0].s, AS_STR_FMT(as_id_policy_base(as_str_of(d->v[0].s))));
+    }
+}
+
 int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct as_declared *code,
                     const struct as_spec_limits *l, struct as_buf *err)
 {
@@ -178,6 +249,7 @@ int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct 
 
         for (uint32_t k = 0; k < code->n && !known; k++)
             known = strcmp(code->deployments[k].name, d->v[0].s) == 0;
+        known = known || as_spec_is_policy(as_str_of(d->v[0].s)); /* add_policies looks at it */
         if (!known)
             report_unknown(&r, app, d, code);
     }
@@ -194,6 +266,8 @@ int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct 
         if (d && e.n == before)
             merge_deployment(s, app, d);
     }
+    if (!e.n)
+        add_policies(s, &r, app, code);
     return as_spec_errors_end(&e);
 }
 

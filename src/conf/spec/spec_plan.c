@@ -3,6 +3,7 @@
 #include "conf/spec/spec_autoscale.h"
 #include "conf/spec/spec_diff.h"
 #include "conf/spec/spec_internal.h"
+#include "conf/spec/spec_policy.h"
 #include "wire/frame/frame.h"
 #include "wire/json/json.h"
 
@@ -45,6 +46,13 @@ void as_spec_plan_target(struct as_plan_target *ret_t, const struct as_spec_obje
     };
 }
 
+/* A policy process is told what it is to run. */
+static bool is_for_policy(const struct as_spec_object *deployment, uint32_t key)
+{
+    return (key == AS_SPEC_DEPLOYMENT_REQUEST_ROUTER || key == AS_SPEC_DEPLOYMENT_AUTOSCALING) &&
+           as_spec_is_policy(as_str_of(as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME)));
+}
+
 static void put_options(const struct as_spec_object *deployment, struct as_buf *out)
 {
     uint32_t first = as_spec_first_key(deployment->level),
@@ -55,8 +63,8 @@ static void put_options(const struct as_spec_object *deployment, struct as_buf *
         const struct as_spec_row *row = &as_spec_rows[first + i];
         const struct as_spec_value *v = &deployment->v[i];
 
-        if (row->cls != AS_SPEC_RECONFIGURE || v->from == AS_SPEC_FROM_DEFAULT ||
-            first + i == AS_SPEC_DEPLOYMENT_USER_CONFIG)
+        if ((row->cls != AS_SPEC_RECONFIGURE && !is_for_policy(deployment, first + i)) ||
+            v->from == AS_SPEC_FROM_DEFAULT || first + i == AS_SPEC_DEPLOYMENT_USER_CONFIG)
             continue;
         as_json_put_key(out, row->key);
         if (row->type == AS_SPEC_OBJECT)

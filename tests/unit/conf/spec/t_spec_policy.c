@@ -1,0 +1,186 @@
+/* Specification of conf/spec/spec_policy: which deployments get a policy process, and its options.
+ */
+#include "conf/spec/spec_policy.h"
+
+#include "conf/spec/spec_plan.h"
+#include "spec_case.h"
+
+static struct as_spec *laid(const char *text, const char *lines)
+{
+    struct as_spec_limits l = limits();
+    struct as_spec *s = parse(text);
+    struct as_declared code;
+    int rc;
+
+    as_buf_fini(&err_text);
+    assert_int_equal(as_declared_parse(&code, as_str_of(lines), NULL, NULL, &err_text), 0);
+    rc = as_spec_overlay(s, app_of(s, 0), &code, &l, &err_text);
+    as_buf_add(&err_text, "", 1);
+    as_declared_fini(&code);
+    if (rc == 0)
+        return s;
+    as_spec_free(s);
+    return NULL;
+}
+
+static struct as_spec_object *find(const struct as_spec *s, const char *name)
+{
+    return as_spec_find(app_of(s, 0), AS_SPEC_APPLICATION_DEPLOYMENTS, as_str_of(name));
+}
+
+#define ROUTER(path)       "{\"request_router_config\": {\"request_router_class\": \"" path "\"}}"
+#define SCALING(key, path) "{\"autoscaling_config\": {\"policy\": {\"" key "\": \"" path "\"}}}"
+
+static void own_and_built_in(void **state AS_UNUSED)
+{
+    static const struct {
+        const char *options;
+        bool own;
+    } cases[] = {
+        {"{\"num_cpus\": 1}", false},
+        {ROUTER("m:R"), true},
+        {ROUTER("pkg.m.R"), true},
+        {ROUTER("pow_2"), false},
+        {ROUTER("ray.serve._private.request_router:PowerOfTwoChoicesRequestRouter"), false},
+        {ROUTER(""), false},
+        {"{\"request_router_config\": {\"request_routing_stats_period_s\": 1}}", false},
+        {SCALING("policy_function", "m:f"), true},
+        {SCALING("name", "m.f"), true},
+        {SCALING("policy_function", "ray.serve.autoscaling_policy:default_autoscaling_policy"),
+         false},
+        {SCALING("policy_function", "latency"), false},
+        {"{\"autoscaling_config\": {\"max_replicas\": 2}}", false},
+    };
+
+    for (size_t i = 0; i < AS_COUNT(cases); i++) {
+        struct as_buf line = {0};
+        struct as_spec *s;
+
+        as_buf_printf(&line, "d\t%s\tm:1\n", cases[i].options);
+        s = laid(DEPLOYMENT("num_replicas: 3"), as_buf_cstr(&line));
+        if (!s)
+            fail_msg("case %zu: %s", i, (char *)err_text.p);
+        assert_int_equal(find(s, "d.policy") != NULL, cases[i].own);
+        as_spec_free(s);
+        as_buf_fini(&line);
+    }
+}
+
+static void options_of_the_process(void **state AS_UNUSED)
+{
+    struct as_spec *s = laid(DEPLOYMENT("num_replicas: 3, env: {A: b}, num_gpus: 2"),
+                             "d\t" ROUTER("m:R") "\tm:1\n");
+    const struct as_spec_object *d = find(s, "d.policy");
+    struct as_replica_slot_facts facts = {0};
+    struct as_buf out = {0};
+
+    assert_int_equal(as_spec_i64(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS), 1);
+    assert_int_equal(as_spec_i64(d, AS_SPEC_DEPLOYMENT_WARM_SPARES), 0);
+    assert_false(as_spec_is_set(d, AS_SPEC_DEPLOYMENT_NUM_GPUS));
+    assert_string_equal(as_spec_text(d, AS_SPEC_DEPLOYMENT_ENV, 0), "A=b");
+    /* the process is told what to run; replicas are not */
+    as_spec_put_context(app_of(s, 0), d, "d.policy-0", &facts, &out);
+    assert_non_null(strstr(as_buf_cstr(&out), "\"request_router_config\":{"));
+    out.n = 0;
+    as_spec_put_context(app_of(s, 0), find(s, "d"), "d-0", &facts, &out);
+    assert_null(strstr(as_buf_cstr(&out), "request_router_config"));
+    as_buf_fini(&out);
+    as_spec_free(s);
+}
+
+/* A new router starts the process anew, and no replica. */
+static void versions(void **state AS_UNUSED)
+{
+    static const char *const lines[] = {"d\t" ROUTER("m:R") "\tm:1\n",
+                                        "d\t" ROUTER("m:R") "\tm:1\n",
+                                        "d\t" ROUTER("m:S") "\tm:1\n"};
+    struct as_plan_policy server = {0};
+    struct as_plan_target own[3], of_process[3];
+
+    for (int i = 0; i < 3; i++) {
+        struct as_spec *s = laid(DEPLOYMENT("num_replicas: 3"), lines[i]);
+
+        as_spec_plan_target(&own[i], app_of(s, 0), find(s, "d"), &server, 1);
+        as_spec_plan_target(&of_process[i], app_of(s, 0), find(s, "d.policy"), &server, 1);
+        as_spec_free(s);
+    }
+    assert_true(own[0].version == own[2].version && own[0].config == own[2].config);
+    assert_true(of_process[0].version == of_process[1].version);
+    assert_true(of_process[0].version != of_process[2].version);
+}
+
+/* A file may set options of the process; what it prints is read as the same. */
+static void in_a_file(void **state AS_UNUSED)
+{
+    const char *text = "applications: [{import_path: m, deployments: [{name: d}, {name: d.policy, "
+                       "health_check_timeout_s: 9, version: old}]}]";
+    struct as_spec *s = laid(text, "d\t" ROUTER("m:R") "\tm:1\n"), *again;
+    struct as_buf printed = {0};
+
+    assert_int_equal(as_spec_ns(find(s, "d.policy"), AS_SPEC_DEPLOYMENT_HEALTH_CHECK_TIMEOUT),
+                     9 * AS_SEC);
+    assert_string_not_equal(as_spec_str(find(s, "d.policy"), AS_SPEC_DEPLOYMENT_VERSION), "old");
+    as_spec_print(s, false, &printed);
+    again = laid(as_buf_cstr(&printed), "d\t" ROUTER("m:R") "\tm:1\n");
+    assert_non_null(again);
+    assert_int_equal(as_spec_count(app_of(again, 0), AS_SPEC_APPLICATION_DEPLOYMENTS), 2);
+    assert_string_equal(as_spec_str(find(s, "d.policy"), AS_SPEC_DEPLOYMENT_VERSION),
+                        as_spec_str(find(again, "d.policy"), AS_SPEC_DEPLOYMENT_VERSION));
+    as_buf_fini(&printed);
+    as_spec_free(again);
+    as_spec_free(s);
+}
+
+static void what_is_refused(void **state AS_UNUSED)
+{
+    struct as_buf line = {0};
+    const char *text =
+        "applications: [{import_path: m, deployments: [{name: d}, {name: d.policy}]}]";
+    struct as_spec *s;
+
+    assert_null(laid(text, "d\tm:1\n")); /* no router of its own */
+    assert_non_null(strstr((char *)err_text.p, "'d.policy' would be a policy process"));
+    assert_null(laid(DEPLOYMENT("num_replicas: 1"), "d\tm:1\nd.policy\tp:1\n"));
+    assert_non_null(
+        strstr((char *)err_text.p, "deployment 'd.policy': names that end with .policy"));
+    for (size_t n = AS_SPEC_NAME_MAX - 7; n <= AS_SPEC_NAME_MAX - 6; n++) {
+        line.n = 0;
+        for (size_t i = 0; i < n; i++)
+            as_buf_str(&line, "x");
+        as_buf_str(&line, "\t" ROUTER("m:R") "\tm:1\n");
+        s = laid("applications: [{import_path: m}]", as_buf_cstr(&line));
+        assert_int_equal(s != NULL, n == AS_SPEC_NAME_MAX - 7);
+        if (s)
+            as_spec_free(s);
+        else
+            assert_non_null(strstr((char *)err_text.p, "121 characters at most"));
+    }
+    as_buf_fini(&line);
+}
+
+static void names(void **state AS_UNUSED)
+{
+    assert_true(as_spec_is_policy(AS_STR("d.policy")));
+    assert_false(as_spec_is_policy(AS_STR(".policy")));
+    assert_false(as_spec_is_policy(AS_STR("policy")));
+    assert_true(as_str_eq(as_id_policy_base(AS_STR("app#d.policy")), AS_STR("app#d")));
+    assert_false(as_id_policy_base(AS_STR("app#.policy")).n);
+    assert_true(as_str_eq(as_id_policy_base(AS_STR("a.b.policy")), AS_STR("a.b")));
+}
+
+static int free_errors(void **state AS_UNUSED)
+{
+    as_buf_fini(&err_text);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(own_and_built_in), cmocka_unit_test(options_of_the_process),
+        cmocka_unit_test(versions),         cmocka_unit_test(in_a_file),
+        cmocka_unit_test(what_is_refused),  cmocka_unit_test(names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, free_errors);
+}
