@@ -480,7 +480,7 @@ void as_worker_local_cancel(struct as_worker *w, struct as_worker_req *q);
  * answered yet. It belongs to the caller until as_worker_reply, which any thread may call; its text
  * is cut at 16 KiB. Runner. */
 struct as_worker_ask;
-enum as_worker_ask_op { AS_WORKER_HEALTH = 1, AS_WORKER_RECONFIGURE = 2 };
+enum as_worker_ask_op { AS_WORKER_HEALTH = 1, AS_WORKER_RECONFIGURE = 2, AS_WORKER_SCALING = 6 };
 struct as_worker_ask *as_worker_next_ask(struct as_worker *w);
 enum as_worker_ask_op as_worker_ask_op(const struct as_worker_ask *ask);
 struct as_str as_worker_ask_text(const struct as_worker_ask *ask);
@@ -501,6 +501,7 @@ void as_worker_forked(struct as_worker *w);
 
 #include "calls.h"
 #include "http.h"
+#include "policy.h"
 #include "websocket.h"
 
 #endif

@@ -230,6 +230,8 @@ static int run_turn(Link *l, bool has_input)
     if (has_input)
         outcome = as_worker_poll(l->w);
     err = native_admin_poll(l);
+    if (!err)
+        err = native_policy_poll(l);
     if (!err && l->has_calls)
         native_link_news(l); /* requests that go on come before new ones */
     if (!err)

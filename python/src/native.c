@@ -86,9 +86,9 @@ static int link_init(PyObject *self, PyObject *args, PyObject *kw)
 /* Drops what the SDK has given; these objects may refer to the link. */
 static void drop_objects(Link *l)
 {
-    PyObject **all[] = {&l->on_error,      &l->on_ask,        &l->loop,    &l->spawn,
-                        &l->schedule,      &l->drive,         &l->context, &l->ready,
-                        &l->on_link_event, &l->run_in_thread, &l->timers};
+    PyObject **all[] = {&l->on_error, &l->on_ask,        &l->on_policy,     &l->loop,
+                        &l->spawn,    &l->schedule,      &l->drive,         &l->context,
+                        &l->ready,    &l->on_link_event, &l->run_in_thread, &l->timers};
 
     for (size_t i = 0; i < AS_COUNT(all); i++)
         Py_CLEAR(*all[i]);
@@ -377,6 +377,11 @@ static PyMethodDef link_methods[] = {
      "wait(timeout) -> [(descriptor, events)]: as a selector waits, and takes turns."},
     {"on_ask", native_link_on_ask, METH_O,
      "on_ask(answer): answer(op, text, ask) is called for each request to the replica itself."},
+    {"on_policy", native_link_on_policy, METH_O,
+     "on_policy(take): take(origin, records) is called with the records for a policy process."},
+    {"send_policy", native_link_send_policy, METH_VARARGS,
+     "send_policy(origin, records) -> False: that link has ended. 0: by each link, also later "
+     "ones."},
     {"reply", native_link_reply, METH_VARARGS, "reply(ask, status, text): once for each."},
     {"set_options", native_link_set_options, METH_VARARGS,
      "How the server treats this replica: times in ns, failures, signal, slots, idempotent,\n"

@@ -14,6 +14,7 @@
  *   sync_handler.c       sync handlers in a worker with an event loop: on its thread or in another
  *   stream.c             a request with several answers or inputs: generators, waiting
  *   admin.c              requests to the replica itself; its options
+ *   policy.c             records for a policy process
  *   message.h, message.c requests that the SDK makes itself, from Python values
  *   local.c              the same, with their answers, in one process with the caller
  *   calls/               calls of deployments, whose bodies are opaque to the server
@@ -81,11 +82,12 @@ typedef struct {
     struct model *models;
     uint32_t n_models;
     uint64_t max_message;
-    PyObject *on_error; /* (model name, where, exception) -> (gRPC status, text) */
-    PyObject *on_ask;   /* (op, text, capsule); or NULL */
-    PyObject *trace;    /* contextvars.ContextVar: the id of the request whose code runs; or NULL */
-    Py_ssize_t calls;   /* started requests that are not answered */
-    bool connecting;    /* connect_begin() was called and is not complete */
+    PyObject *on_error;  /* (model name, where, exception) -> (gRPC status, text) */
+    PyObject *on_ask;    /* (op, text, capsule); or NULL */
+    PyObject *on_policy; /* (number of a link, records); or NULL */
+    PyObject *trace;  /* contextvars.ContextVar: the id of the request whose code runs; or NULL */
+    Py_ssize_t calls; /* started requests that are not answered */
+    bool connecting;  /* connect_begin() was called and is not complete */
     /* with an event loop; else NULL: */
     PyObject *loop;
     PyObject *spawn;    /* Call -> task */
@@ -282,6 +284,11 @@ PyObject *native_link_reply(PyObject *self, PyObject *args);
 PyObject *native_link_set_options(PyObject *self, PyObject *args);
 PyObject *native_link_set_traffic(PyObject *self, PyObject *args);
 PyObject *native_link_set_services(PyObject *self, PyObject *args);
+
+/* policy.c: passes records to Python; -1 with an exception that ends the worker. */
+int native_policy_poll(Link *l);
+PyObject *native_link_on_policy(PyObject *self, PyObject *callable);
+PyObject *native_link_send_policy(PyObject *self, PyObject *args);
 
 /* stream.c */
 Stream *native_stream_new(Link *l, struct model *m, struct as_worker_req *q);

@@ -76,6 +76,7 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
      * requests with equal hashes are compared. */
     as_random_bytes(&c.deployment.seed, sizeof(c.deployment.seed));
     c.deployment.router.policy = (enum as_router)as_router_of(as_option_str(o, AS_OPT_ROUTER));
+    c.deployment.router.ask_timeout = as_option_ns(o, AS_OPT_ROUTER_TIMEOUT);
     return c;
 }
 

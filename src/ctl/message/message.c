@@ -211,7 +211,9 @@ int as_ctl_parse_ask(struct as_str text, enum as_control_op *ret_op, struct as_s
     static const struct {
         const char *word;
         enum as_control_op op;
-    } known[] = {{"reconfigure", AS_CONTROL_RECONFIGURE}, {"health", AS_CONTROL_HEALTH}};
+    } known[] = {{"reconfigure", AS_CONTROL_RECONFIGURE},
+                 {"health", AS_CONTROL_HEALTH},
+                 {"scaling", AS_CONTROL_SCALING}};
     const char *space = text.n ? memchr(text.p, ' ', text.n) : NULL;
     struct as_str word = {text.p, space ? (size_t)(space - text.p) : text.n};
 

@@ -3,8 +3,9 @@
 #include "edge/admin/metrics_internal.h"
 #include "link/simple/simple.h"
 
-#define CLOSED  "anyserve_simple_connections_closed_total"
-#define REFUSED "anyserve_management_refused_total"
+#define CLOSED    "anyserve_simple_connections_closed_total"
+#define REFUSED   "anyserve_management_refused_total"
+#define DECISIONS "anyserve_router_decisions_total"
 
 struct worker_metric {
     const char *name, *type, *help;
@@ -30,6 +31,26 @@ static void put_worker(void *arg, const struct as_fleet_replica *r)
     if (e->m->kind)
         as_buf_printf(e->out, ",kind=\"%s\"", e->m->kind);
     as_buf_printf(e->out, "} %lu\n", *(const uint64_t *)(const void *)(s + e->m->offset));
+}
+
+static void put_router(void *arg, struct as_str deployment, const uint64_t *counts,
+                       const char *const *names)
+{
+    struct as_buf *o = arg;
+
+    for (uint32_t i = 0; names[i]; i++) {
+        as_buf_str(o, DECISIONS "{");
+        as_metrics_put_ids(o, deployment, AS_STR(""));
+        as_buf_printf(o, ",outcome=\"%s\"} %lu\n", names[i], counts[i]);
+    }
+}
+
+static void put_routers(struct as_status_page *b, struct as_buf *o)
+{
+    as_metrics_header(o, DECISIONS, "counter",
+                      "Questions to a router of the user's own, by how they ended; but for "
+                      "\"chosen\" and \"left\" the server decided.");
+    as_fleet_each_router(b->fleet, put_router, o);
 }
 
 static void put_workers(struct as_status_page *b, struct as_buf *o)
@@ -140,6 +161,7 @@ void as_metrics_workers(struct as_status_page *b, struct as_buf *out)
 {
     put_payloads(b, out);
     put_drivers(b, out);
+    put_routers(b, out);
     put_workers(b, out);
     put_registered(b, out);
 }

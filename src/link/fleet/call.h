@@ -91,6 +91,10 @@ struct as_call {
 
     struct as_fleet_client *client;
     struct as_letter submit_letter, answer_letter, release_letter, cancel_letter;
+    uint64_t question;  /* its number at the policy process (policy.h); 0: it was not asked … */
+    bool question_open; /* … and there is no answer yet */
+    as_ns asked_at;
+    uint32_t routed_to;  /* the number of its replica there; 0: none */
     bool awaited;        /* a worker or a driver waits for it */
     bool cancel_posted;  /* home loop: the client has gone */
     bool released;       /* home loop: the fleet released it while letters were still out */

@@ -5,6 +5,7 @@
 #include "base/memory/slab.h"
 #include "core/replicas/restart.h"
 #include "link/fleet/call_error.h"
+#include "link/fleet/policy.h"
 #include "link/fleet/upstream.h"
 
 #define TICKS_PER_INTERVAL 2 /* of the ping interval */
@@ -123,6 +124,8 @@ void as_fleet_finish_call(struct as_upstream *u, struct as_call *c, struct as_mo
     else if (b && !c->outcome.err)
         b->counted = c->core.state == AS_REQ_SENT &&
                      !retry; /* a batch counts once, with its first success */
+    if (c->routed_to)
+        as_policy_note_ended(u->deploy, c);
     /* in another state the outcome may be on its way to the home loop already */
     c->core.failed = c->core.state == AS_REQ_SENT && c->outcome.err && is_failure(c);
     if (!as_replica_done(u->replica, &c->core, t.service, retry, now)) {
@@ -172,11 +175,13 @@ static bool op_alike(const struct as_request *a, const struct as_request *b)
     return as_payload_can_batch(&x->payload, &y->payload);
 }
 
-static void op_send(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *q)
+static void op_send(void *ctx, struct as_replica *r, struct as_request *q)
 {
     struct as_upstream *u = as_upstream_of(r);
 
     u->ops->send(u, call_of(q));
+    if (u->policy_number)
+        as_policy_note_sent(ctx, call_of(q), u);
 }
 
 static void op_recall(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *const *q,
@@ -217,7 +222,20 @@ static void op_release(void *ctx, struct as_request *q)
     as_fleet_note_load(ctx);
 }
 
+static bool op_ask(void *ctx, struct as_request *q, struct as_router_choice *ret)
+{
+    ret->n = 0;
+    return !as_policy_ask(ctx, call_of(q));
+}
+
+static void op_unask(void *ctx, struct as_request *q)
+{
+    as_policy_unask(ctx, call_of(q));
+}
+
 const struct as_deployment_ops as_fleet_deployment_ops = {
+    .ask = op_ask,
+    .unask = op_unask,
     .batch = op_batch,
     .send = op_send,
     .recall = op_recall,
@@ -240,6 +258,8 @@ void as_fleet_update_ready(struct as_fleet_deployment *d)
     if (!d || ready == as_fleet_flag(&d->ready))
         return;
     as_fleet_set_flag(&d->ready, ready);
+    if (ready && as_id_policy_base(as_str_of(d->name)).n)
+        as_fleet_set_flag(&d->late, true); /* without it, the server goes on being ready */
     as_fleet_republish(d->fleet);
     as_fleet_note_load(d);
 }
@@ -555,6 +575,7 @@ void as_fleet_free(struct as_fleet *f)
     as_task_cancel(&f->calls_done);
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         as_deployment_free(f->deploys[i]->core);
+        as_policy_free(f->deploys[i]->policy);
         as_task_cancel(&f->deploys[i]->work);
         as_timer_close(&f->deploys[i]->timer, free_deploy);
     }

@@ -267,6 +267,12 @@ void as_fleet_each_deployment(struct as_fleet *f,
 void as_fleet_each_exits(struct as_fleet *f,
                          void (*fn)(void *arg, struct as_str deployment, const uint64_t *counts),
                          void *arg);
+/* Deployments that have or had a router of the user's own. counts: how the questions to it have
+ * ended (link/fleet/policy.h); names: of these, with NULL behind the last. */
+void as_fleet_each_router(struct as_fleet *f,
+                          void (*fn)(void *arg, struct as_str deployment, const uint64_t *counts,
+                                     const char *const *names),
+                          void *arg);
 /* Those with gRPC services of the user. */
 void as_fleet_each_services(struct as_fleet *f,
                             void (*fn)(void *arg, struct as_str deployment,

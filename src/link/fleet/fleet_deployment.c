@@ -1,6 +1,7 @@
 #include "link/fleet/fleet_deployment.h"
 
 #include "base/err.h"
+#include "link/fleet/policy.h"
 
 static void on_deadline(struct as_timer *t)
 {
@@ -109,6 +110,7 @@ static int ensure_core(struct as_fleet_deployment *d, const struct as_frame_regi
     int err;
 
     conf.seed += d->number;
+    conf.router.asks = d->policy != NULL;
     if (r->max_queued)
         conf.max_queued = r->max_queued;
     if (d->core) {
@@ -515,6 +517,9 @@ void as_fleet_remove_deployment(struct as_fleet_deployment *d)
     as_deployment_free(d->core);
     as_task_cancel(&d->work);
     d->core = NULL;
+    as_policy_free(d->policy);
+    d->policy = NULL;
+    memset(d->router_outcomes, 0, sizeof(d->router_outcomes));
     as_fleet_free_models(d);
     as_fleet_note_call_target(d);
     free(d->name);
@@ -548,11 +553,14 @@ void as_fleet_set_down(struct as_fleet *f, struct as_str deployment, bool down)
 
 void as_fleet_delete_deployment(struct as_fleet *f, struct as_str deployment, bool gone)
 {
-    struct as_fleet_deployment *d = as_fleet_find_deployment(f, deployment);
+    struct as_fleet_deployment *d = as_fleet_find_deployment(f, deployment), *served;
     struct as_registry *g;
 
     if (!d || f->draining)
         return;
+    served = as_fleet_find_deployment(f, as_id_policy_base(deployment));
+    if (served)
+        as_policy_remove(served);
     g = as_registry_without_deployment(f->registry, d->number);
     as_fleet_publish(f, g);
     as_service_set_unref(d->services); /* published anew if it comes back */

@@ -15,6 +15,7 @@
 #include "io/loop/death_watch.h"
 
 struct as_upstream;
+struct as_policy;
 
 #define AS_FLEET_DEPLOYMENTS_MAX 1024u
 /* A deployment's number: the low bits are its place in the table, the others count the deployments
@@ -44,6 +45,8 @@ struct as_fleet_model {
     uint64_t order; /* … in the order in which models were removed */
     struct as_model_stat stat;
 };
+
+#define AS_FLEET_ROUTER_OUTCOMES 9u
 
 enum as_fleet_idempotent {
     AS_FLEET_AS_REGISTERED,
@@ -107,6 +110,8 @@ struct as_fleet_deployment {
     struct as_task work;   /* runs as_deployment_work in the next turn */
     struct as_payload_hasher hash;
     struct as_fleet_counting counting;
+    struct as_policy *policy; /* a router of the user's own; NULL: none has been ready so far */
+    uint64_t router_outcomes[AS_FLEET_ROUTER_OUTCOMES]; /* by enum as_policy_outcome */
     _Atomic uint64_t call_target; /* hash of the name that as_fleet_is_call_target knows; 0: none */
     atomic_bool down;
     atomic_bool expected;   /* one of our processes serves it, or will */
@@ -165,6 +170,7 @@ struct as_fleet {
     /* Epoch of the newest registration of a simple worker. It starts with the time since boot in
      * us, so that it is above all epochs that earlier dispatchers have given. */
     uint64_t simple_epoch;
+    uint32_t early_policies; /* processes that were ready before their deployment was known */
     uint32_t unanswered;
     uint32_t awaited_calls; /* of workers and drivers */
     uint32_t drivers_here;  /* drivers that may make further calls here … */

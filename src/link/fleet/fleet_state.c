@@ -1,4 +1,5 @@
 /* The state of the fleet: readiness for client loops, everything else for the status page. */
+#include "link/fleet/policy.h"
 #include "link/fleet/upstream.h"
 
 bool as_fleet_deployment_ready(const struct as_fleet *f, uint32_t deployment)
@@ -99,6 +100,25 @@ void as_fleet_each_exits(struct as_fleet *f,
 
         if (d->name && as_fleet_flag(&d->expected))
             fn(arg, as_str_of(d->name), d->exits);
+    }
+}
+
+void as_fleet_each_router(struct as_fleet *f,
+                          void (*fn)(void *arg, struct as_str deployment, const uint64_t *counts,
+                                     const char *const *names),
+                          void *arg)
+{
+    static const char *const names[] = {
+#define X(name, text) (text),
+        AS_POLICY_OUTCOME_TABLE(X)
+#undef X
+            NULL};
+
+    for (uint32_t i = 0; i < f->n_deploys; i++) {
+        const struct as_fleet_deployment *d = f->deploys[i];
+
+        if (d->name && d->policy)
+            fn(arg, as_str_of(d->name), d->router_outcomes, names);
     }
 }
 

@@ -48,6 +48,8 @@ struct as_upstream_ops {
     void (*on_death)(struct as_upstream *u); /* its process is dead */
     bool (*is_up)(struct as_upstream *u);    /* its worker has slots, and its socket is open */
     void (*update_rotation)(struct as_upstream *u); /* `retiring` has changed */
+    /* Sends a frame POLICY with these records; NULL if the protocol has none. */
+    void (*policy)(struct as_upstream *u, struct as_str records);
     /* as_fleet_send_control. Or an error: nothing was sent; *ret_why says the reason, unless the
      * replica is not connected. */
     int (*control)(struct as_upstream *u, uint64_t id, enum as_control_op op, struct as_str text,
@@ -65,6 +67,11 @@ struct as_upstream {
     struct as_fleet_process *process;   /* NULL: a worker that we have not started */
     struct as_replica *replica;         /* NULL: the worker has not granted slots yet */
     char *name;                         /* of the replica; NULL: not known yet (before HELLO) */
+    bool has_ended;                     /* it is being removed */
+    bool policy_ready;                  /* it is a policy process that takes questions … */
+    uint32_t policy_wants;              /* … and what it is told beside: AS_POLICY_WANTS_… */
+    uint32_t policy_number;             /* of its replica there (policy.h); 0: none */
+    uint32_t n_reports;                 /* REPORTs that were accepted */
     bool retiring;                      /* gets nothing new; reported when all is answered */
     uint64_t models[AS_DEPLOYMENT_MODELS_MAX /
                     64]; /* a bit for each model that its worker has registered */

@@ -1,6 +1,7 @@
 #include "link/native/link.h"
 
 #include "base/err.h"
+#include "wire/frame/frame_policy.h"
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -242,6 +243,14 @@ static void op_update_rotation(struct as_upstream *u)
     as_link_update_rotation(link_of_upstream(u));
 }
 
+static void op_policy(struct as_upstream *u, struct as_str records)
+{
+    struct as_link *l = link_of_upstream(u);
+
+    as_frame_put_policy(&l->out, records);
+    as_link_schedule_flush(l);
+}
+
 static int op_control(struct as_upstream *u, uint64_t id, enum as_control_op op, struct as_str text,
                       const char **ret_why)
 {
@@ -293,6 +302,7 @@ static const struct as_upstream_ops ops = {
     .on_death = op_on_death,
     .is_up = op_is_up,
     .update_rotation = op_update_rotation,
+    .policy = op_policy,
     .control = op_control,
     .fill_status = op_fill_status,
     .fill_driver = op_fill_driver,

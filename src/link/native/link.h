@@ -282,6 +282,7 @@ void as_link_on_stream_credit(struct as_link *l, const struct as_frame *f);
 /* --- link_report.c --- */
 
 void as_link_on_report(struct as_link *l, const struct as_frame *f);
+void as_link_on_policy(struct as_link *l, const struct as_frame *f);
 void as_link_free_reports(struct as_link *l);
 
 /* --- link_handshake.c --- */

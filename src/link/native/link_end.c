@@ -1,5 +1,6 @@
 /* How a link ends: by the worker's word, its death, a broken rule or the dispatcher's end. */
 #include "base/err.h"
+#include "link/fleet/policy.h"
 #include "link/native/link.h"
 
 #include <sys/mman.h>
@@ -170,6 +171,7 @@ void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
     /* before core is told: its answers may call this link again */
     as_link_move(l, AS_LINK_ENDED);
     as_list_remove(&l->up.node);
+    as_policy_on_upstream_end(&l->up, l->life == AS_LINK_DEAD);
     if (l->up.process && l->up.process->up == &l->up)
         l->up.process->up = NULL;
     if (l->up.replica)

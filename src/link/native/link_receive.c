@@ -399,6 +399,8 @@ static void on_frame(struct as_link *l, const struct as_frame *f)
         as_link_on_traffic(l, f);
     else if (f->type == AS_FRAME_SERVICES)
         as_link_on_services(l, f);
+    else if (f->type == AS_FRAME_POLICY)
+        as_link_on_policy(l, f);
     else if (f->type == AS_FRAME_CREDIT && f->stream && l->up.replica)
         as_link_on_stream_credit(l, f);
     else if (f->type == AS_FRAME_CREDIT)

@@ -1,5 +1,7 @@
-/* REPORT frames: what a worker tells about itself, for pages and metrics. */
+/* REPORT frames: what a worker tells about itself, for pages, metrics and routers; POLICY frames of
+ * a policy process. */
 #include "base/err.h"
+#include "link/fleet/policy.h"
 #include "link/fleet/report.h"
 #include "link/native/link.h"
 
@@ -35,6 +37,15 @@ void as_link_on_report(struct as_link *l, const struct as_frame *f)
     }
     l->report_refused = false;
     as_buf_set(&l->reports[r.kind], r.text);
+    l->up.n_reports++;
+}
+
+void as_link_on_policy(struct as_link *l, const struct as_frame *f)
+{
+    const char *why = as_policy_on_frame(&l->up, f);
+
+    if (why)
+        as_link_protocol_error(l, why);
 }
 
 void as_link_free_reports(struct as_link *l)

@@ -64,7 +64,8 @@ void as_worker_on_control(struct as_worker *w, struct as_worker_link *l, const s
     }
     if (c.op == AS_CONTROL_HEALTH && (w->health || !takes))
         send_reply(l, f->stream, c.op, w->health, as_str_of(w->health_text));
-    else if (takes && (c.op == AS_CONTROL_HEALTH || c.op == AS_CONTROL_RECONFIGURE))
+    else if (takes && (c.op == AS_CONTROL_HEALTH || c.op == AS_CONTROL_RECONFIGURE ||
+                       c.op == AS_CONTROL_SCALING))
         enqueue_ask(w, l, f, &c);
     else
         send_reply(l, f->stream, c.op, AS_STATUS_UNIMPLEMENTED, (struct as_str){0});

@@ -101,6 +101,7 @@ static void init_worker(struct as_worker *w)
     as_list_init(&w->ready);
     as_list_init(&w->pool);
     as_list_init(&w->asks);
+    as_list_init(&w->policy.queue);
     as_list_init(&w->outs);
     as_list_init(&w->unsent);
     as_list_init(&w->news);

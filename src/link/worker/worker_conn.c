@@ -58,6 +58,7 @@ void as_worker_close_link(struct as_worker *w, struct as_worker_link *l, const c
             as_worker_req_cancel(w, q, 1);
     }
     as_worker_table_clear(&l->started);
+    as_worker_drop_policy(w, l);
     l->number = ++w->n_links;
     drop_waiting(w, l);
     as_worker_drop_asks(w, l);
@@ -134,6 +135,7 @@ void as_worker_go_live(struct as_worker *w, struct as_worker_link *l)
         as_worker_grant_slots(w, l);
     l->state = AS_WORKER_LIVE;
     as_worker_send_targets(w, l);
+    as_worker_send_policy_greeting(w, l);
     as_worker_send_calls(w, l);
     as_worker_send(w);
     w->recent_clock = 0;
@@ -299,6 +301,7 @@ void as_worker_destroy(struct as_worker *w)
 {
     as_worker_forked(w);
     as_worker_reports_free(w);
+    as_worker_policy_fini(w);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->mu);
     as_arena_fini(&w->arena);

@@ -457,6 +457,7 @@ void as_worker_on_frame(struct as_worker *w, struct as_worker_link *l, const str
         [AS_FRAME_DRAIN] = on_drain,
         [AS_FRAME_GOODBYE] = on_goodbye,
         [AS_FRAME_MOVE] = on_move,
+        [AS_FRAME_POLICY] = as_worker_on_policy,
     };
     bool starts = f->type == AS_FRAME_OPEN || f->type == AS_FRAME_BATCH;
     bool taken = !starts || l->state == AS_WORKER_LIVE;

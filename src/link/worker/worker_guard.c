@@ -98,6 +98,7 @@ static int runner_status(struct as_worker *w)
         return AS_EOF;
     if (as_worker_has_startable(w) || atomic_load_explicit(&w->n_asks, memory_order_relaxed) ||
         atomic_load_explicit(&w->handover_requested, memory_order_relaxed) ||
+        atomic_load_explicit(&w->policy.n, memory_order_relaxed) ||
         (w->takes_news && atomic_load_explicit(&w->n_news, memory_order_relaxed)))
         return 0;
     return AS_EAGAIN;

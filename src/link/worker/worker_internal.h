@@ -29,6 +29,7 @@
  *   worker_out_read.c    their answers: reading, waiting, news
  *   worker_out_frame.c   frames of their streams
  *   worker_report.c      TARGET and REPORT
+ *   worker_policy.c      POLICY: records for a policy process, and its answers
  */
 #ifndef AS_LINK_WORKER_INTERNAL_H
 #define AS_LINK_WORKER_INTERNAL_H
@@ -206,8 +207,15 @@ struct as_worker {
     atomic_uint n_asks;              /* how many as_worker_next_ask may take: 0 or n_queued_asks */
     uint32_t n_queued_asks;          /* in `asks` */
     bool ask_in_progress;            /* one is being answered by the caller */
-    uint32_t health;                 /* gRPC status that answers health checks … */
-    char health_text[256];           /* … with this text */
+    struct {
+        struct as_list queue;   /* of POLICY records that were not taken */
+        atomic_uint n;          /* how many … */
+        size_t bytes;           /* … and their bytes */
+        struct as_buf greeting; /* records for each new link */
+        bool takes;             /* as_worker_next_policy was called */
+    } policy;
+    uint32_t health;       /* gRPC status that answers health checks … */
+    char health_text[256]; /* … with this text */
 
     /* --- links: one, and a second one during a handover (worker_handover.c) --- */
     struct as_worker_link links[2];
@@ -486,6 +494,14 @@ void as_worker_drop_asks(struct as_worker *w, const struct as_worker_link *l);
 void as_worker_send_options(struct as_worker *w, struct as_worker_link *l); /* on a new link */
 /* CREDIT: slots and prefetch. */
 void as_worker_grant_slots(struct as_worker *w, struct as_worker_link *l);
+
+/* --- worker_policy.c --- */
+
+void as_worker_on_policy(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f);
+/* Frees the records of a link that has ended; NULL: all. */
+void as_worker_drop_policy(struct as_worker *w, const struct as_worker_link *l);
+void as_worker_send_policy_greeting(struct as_worker *w, struct as_worker_link *l); /* a new link */
+void as_worker_policy_fini(struct as_worker *w); /* without the lock */
 
 /* --- worker_local_call.c: without the lock; they replace what is sent for other requests --- */
 

@@ -263,6 +263,8 @@ static void answer_asks(struct as_worker *w, char text[AS_WORKER_REASON])
         if (as_worker_ask_op(a) == AS_WORKER_RECONFIGURE)
             status = c->reconfigure ? c->reconfigure(c->ctx, as_worker_ask_text(a), text)
                                     : AS_STATUS_UNIMPLEMENTED;
+        else if (as_worker_ask_op(a) != AS_WORKER_HEALTH)
+            status = AS_STATUS_UNIMPLEMENTED;
         else if (c->check_health)
             status = c->check_health(c->ctx, text);
         as_worker_reply(w, a, status, as_str_of(text));
