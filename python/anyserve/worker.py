@@ -27,7 +27,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from . import replica
 from .code.copied import use_copy
 from .code.deployments import Deployment, describe, files_beside
-from .code import serve_target
+from .code import policy_code, serve_target
 from .code.target import load
 from .runtime import breakpoints, spare
 from .stop import EX_INTERPRETER, EX_NOTFOUND, EX_RAISED, EX_USAGE, Parser, Stop, stop
@@ -185,7 +185,11 @@ def prepare(args: argparse.Namespace) -> Tuple[Deployment, replica.Given, Option
         replica.set_waiter(waiting.wait)
     else:
         enter()
-    deployment, handlers = choose(load(args.target, args.deployment, args.application), args.deployment), None
+    base = policy_code.base_of(args.deployment)
+    loaded = load(args.target, base or args.deployment, args.application, base is not None)
+    deployment, handlers = choose(loaded, base or args.deployment), None
+    if base is not None:
+        deployment = policy_code.deployment_of(deployment, args.deployment, givens[0].options)
     if waiting:
         from .runtime.worker_loop import make_handlers
 

@@ -67,16 +67,15 @@ def _read_header(f: BinaryIO, path: str) -> Dict[str, Any]:
     return dict(header, start=f.tell())
 
 
-def _load(f: BinaryIO, header: Dict[str, Any], name: str) -> Deployment:
+def _load_pickle(f: BinaryIO, header: Dict[str, Any], name: str, place: Dict[str, int]) -> Any:
     import pickle
 
-    entry = header["deployments"][name]
-    f.seek(header["start"] + entry["at"])
-    data = f.read(entry["size"])
-    if len(data) != entry["size"]:
+    f.seek(header["start"] + place["at"])
+    data = f.read(place["size"])
+    if len(data) != place["size"]:
         stop(EX_NOTFOUND, "the pickled code of deployment %r is cut" % name)
     try:
-        func_or_class, args, kwargs = pickle.loads(data)
+        return pickle.loads(data)
     except Stop:
         raise
     except FAULTS as e:
@@ -85,13 +84,20 @@ def _load(f: BinaryIO, header: Dict[str, Any], name: str) -> Deployment:
             advice = ("\n\nA module that the program has imported is not found here. Replicas search the program's sys.path;"
                       "\nruntime_env={\"py_modules\": [...]} adds folders.")  # fmt: skip
         stop(EX_RAISED, "deployment %r cannot be unpickled:\n\n%s%s" % (name, user_traceback(e), advice))
-    code = ServeCode(header.get("application", "default"), name, func_or_class, args, kwargs, bool(entry["ingress"]),
-                     entry["options"])  # fmt: skip
-    return of_serve(code)
 
 
-def load(target: str, only: Optional[str]) -> List[Deployment]:
-    """The deployments of a target "pickle:PATH", or `only` the one of that name. Constructs nothing. Raises Stop."""
+def _load(f: BinaryIO, header: Dict[str, Any], name: str, policies: bool) -> Deployment:
+    entry = header["deployments"][name]
+    func_or_class, args, kwargs = _load_pickle(f, header, name, entry)
+    theirs = _load_pickle(f, header, name, entry["policies"]) if policies and "policies" in entry else (None, None)
+    return of_serve(ServeCode(header.get("application", "default"), name, func_or_class, args, kwargs, bool(entry["ingress"]),
+                              entry["options"], theirs))  # fmt: skip
+
+
+def load(target: str, only: Optional[str], policies: bool = False) -> List[Deployment]:
+    """The deployments of a target "pickle:PATH", or `only` the one of that name. Constructs nothing. Raises Stop.
+
+    policies: also their routers and scaling policies."""
     path = target[len(PREFIX) :]
     try:
         with open(path, "rb") as f:
@@ -101,6 +107,6 @@ def load(target: str, only: Optional[str]) -> List[Deployment]:
                 stop(EX_NOTFOUND, "the pickled code has no deployment %r; it has: %s" % (only, ", ".join(names)))
             if not names:
                 stop(EX_DECLARATION, "the pickled code has no deployment")
-            return [_load(f, header, name) for name in names if only in (None, name)]
+            return [_load(f, header, name, policies) for name in names if only in (None, name)]
     except OSError as e:
         stop(EX_NOTFOUND, "the pickled code %s cannot be read: %s" % (path, e.strerror))

@@ -26,6 +26,8 @@ class ServeCode(NamedTuple):
     init_kwargs: Dict[str, Any]
     ingress: bool  # it is the one that the application's handle calls
     options: Dict[str, Any]  # with the names of a deployment file
+    policies: Tuple[Any, Any] = (None, None)  # router and scaling policy that the code gives as objects, not as import paths
+    is_policy: bool = False  # it is the policy process of another deployment
 
 
 def takes_http(func_or_class: Any) -> bool:

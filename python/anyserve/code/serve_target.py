@@ -77,10 +77,10 @@ def build_application(value: Any, args: Mapping[str, Any]) -> "Application":
 
 def deployments_of(app: "Application", application: str, module: Optional[ModuleType]) -> List[Deployment]:
     """The deployments of an application of this name. Constructs nothing. ValueError, TypeError; Stop."""
-    from ..serve.graph import build, keys_of
+    from ..serve.graph import build, keys_of, policies_of
 
     return [of_serve(ServeCode(application, b.name, b.deployment.func_or_class, b.init_args, b.init_kwargs, b.ingress,
-                               keys_of(b)))._replace(module=module)
+                               keys_of(b), policies_of(b)))._replace(module=module)
             for b in build(app, application)]  # fmt: skip
 
 

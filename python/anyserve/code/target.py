@@ -152,11 +152,11 @@ def _load_application(value: Any, target: str, application: str, module: ModuleT
              "%s cannot be served: %s\n\n%s" % (target, e, copied.user_traceback(e)))  # fmt: skip
 
 
-def load(target: str, only: Optional[str] = None, application: str = "default") -> List[Deployment]:
+def load(target: str, only: Optional[str] = None, application: str = "default", policies: bool = False) -> List[Deployment]:
     """Imports the target, which belongs to this application. Returns its deployments, in the order of their first models;
-    only: of pickled code, the one to load."""
+    only: of pickled code, the one to load. policies: also routers and scaling policies, which pickled code has apart."""
     if pickled.is_pickled(target):
-        return pickled.load(target, only)
+        return pickled.load(target, only, policies)
     head, attribute = _split(target)
     module = _import(head)
     app = _attribute(module, head, attribute) if attribute else _default(module, head)

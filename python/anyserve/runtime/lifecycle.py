@@ -20,9 +20,10 @@ from ..stop import EX_DECLARATION, EX_RAISED, FAULTS, stop
 from .log import log_event
 from .options import check_options
 
-HEALTH, RECONFIGURE = 1, 2  # enum as_worker_ask_op
+HEALTH, RECONFIGURE, SCALE = 1, 2, 6  # enum as_worker_ask_op
 DUMP_SIGNAL = signal.SIGVTALRM
-INVALID, FAILED, INTERNAL = (STATUS_NAMES.index(n) for n in ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "INTERNAL"))
+INVALID, FAILED, INTERNAL, UNIMPLEMENTED = (STATUS_NAMES.index(n) for n in
+                                            ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "INTERNAL", "UNIMPLEMENTED"))  # fmt: skip
 
 Outcome = Tuple[int, str]
 
@@ -98,6 +99,7 @@ class Lifecycle:
         self.context = given.context
         self.on_options: Callable[[Dict[str, Any]], None] = lambda options: None
         self.enter: Callable[[replica.ReplicaContext], None] = replica.enter
+        self.scale: Optional[Callable[[str], Coroutine[Any, Any, Outcome]]] = None  # of a policy process
         if self.user_config is not None and not self.reconfigures:
             raise DeclarationError(
                 "deployment %r has a user_config, but neither its models' classes nor its module has"
@@ -139,6 +141,8 @@ class Lifecycle:
     # --- CONTROL from the server ---
 
     async def answer(self, op: int, text: str) -> Outcome:
+        if op == SCALE:
+            return await self.scale(text) if self.scale is not None else (UNIMPLEMENTED, "this is no policy process")
         return await (self._check() if op == HEALTH else self._reconfigure(text))
 
     async def _check(self) -> Outcome:

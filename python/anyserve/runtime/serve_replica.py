@@ -164,6 +164,7 @@ class ServeReplica(Server):
         deployment = deployment._replace(models=deployment.models[:1] + tensors)
         super().__init__(deployment, given, [_door(calls, http)] + [core.servable] * len(tensors), path, *args)
         self.transport = transport
+        self.is_policy = deployment.serve is not None and deployment.serve.is_policy
 
     def make_lifecycle(self, deployment: Deployment, given: replica.Given, handlers: List[Any]) -> lifecycle.Lifecycle:
         try:
@@ -172,11 +173,15 @@ class ServeReplica(Server):
             stop(EX_DECLARATION, str(e))
         made.context = self.core.context
         made.enter = self.core.set_context
+        if deployment.serve is not None and deployment.serve.is_policy:
+            made.scale = self.core.servable.scale
         return made
 
     async def begin(self) -> None:
         """The hooks were called when the object was constructed."""
         self.transport.use(self.link, False)
+        if self.is_policy:
+            self.core.servable.use_link(self.link)
 
     def configure_logging(self, settings: Dict[str, Any], context: replica.ReplicaContext) -> Any:
         return self.core.configure_logging(settings.get("logging_config"))

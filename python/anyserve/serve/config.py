@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from enum import Enum
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, Union
 
 from ..replica import DeploymentID as DeploymentID  # policies name it in annotations; not a name of Ray's API pages
 from ._declare.model import (REQUIRED, Model, anything, boolean, enum, integer, json_value, list_of, mapping, model, nullable,
@@ -250,11 +250,43 @@ class DeploymentActorConfig(Model):
     actor_options: Dict[str, Any] = option(dict, mapping)
 
 
+class TimeStampedValue(NamedTuple):
+    """One value of a metric."""
+
+    timestamp: float  # seconds since the epoch
+    value: float
+
+
+_AUTOSCALING_FIELDS = (
+    "deployment_id", "deployment_name", "app_name", "current_num_replicas", "target_num_replicas", "running_replicas",
+    "total_num_requests", "total_queued_requests", "aggregated_metrics", "raw_metrics", "capacity_adjusted_min_replicas",
+    "capacity_adjusted_max_replicas", "policy_state", "last_scale_up_time", "last_scale_down_time", "current_time", "config",
+    "total_pending_async_requests",
+)  # fmt: skip
+
+
 class AutoscalingContext:
-    """What an autoscaling policy is given. Policies are kept and not called yet."""
+    """What an autoscaling policy is given of one deployment; its attributes are Ray Serve's.
+
+    A value may be given as a function without parameters, which is called when the attribute is first read."""
 
     def __init__(self, **fields: Any) -> None:
-        self.__dict__.update(fields)
+        unknown = sorted(set(fields) - set(_AUTOSCALING_FIELDS))
+        if unknown:
+            raise TypeError("AutoscalingContext has no %s" % ", ".join(unknown))
+        self._fields: Dict[str, Any] = {**dict.fromkeys(_AUTOSCALING_FIELDS), "total_pending_async_requests": 0, **fields}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _AUTOSCALING_FIELDS:
+            raise AttributeError("AutoscalingContext has no %r" % name)
+        value = self._fields[name]
+        if callable(value):
+            value = self._fields[name] = value()
+        return value
+
+    @property
+    def total_running_requests(self) -> float:
+        return float(self.total_num_requests - (self.total_queued_requests or 0))
 
 
 def _queue_limit(value: Any) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 from .deployment import Application, Deployment
 from .handle import DeploymentHandle
 
-__all__ = ["BuiltDeployment", "build", "keys_of"]
+__all__ = ["BuiltDeployment", "build", "keys_of", "policies_of"]
 
 logger = logging.getLogger("anyserve.serve")
 
@@ -158,3 +158,11 @@ def build(app: Application, name: str, make_handle: Callable[[Deployment, str], 
 def keys_of(built: BuiltDeployment) -> Dict[str, Any]:
     """The keys that a deployment file would have for it, without the name."""
     return {**built.deployment.keys(), **({"ingress": True} if built.ingress else {})}
+
+
+def policies_of(built: BuiltDeployment) -> Tuple[Any, Any]:
+    """Its router and its scaling policy, where the program gives a class or a function, not an import path."""
+    config = built.deployment._deployment_config
+    router = config.request_router_config.request_router_class
+    scaling = config.autoscaling_config and config.autoscaling_config.policy.policy_function
+    return (None if isinstance(router, str) else router), (None if isinstance(scaling, str) else scaling)

@@ -120,7 +120,7 @@ def test_status_overviews_are_compared_and_printed():
     assert "replica_states={'RUNNING': 2}" in repr(app)
 
 
-def test_routers_of_ones_own_are_defined_and_kept(caplog):
+def test_routers_of_ones_own(caplog):
     class Router(request_router.FIFOMixin, request_router.MultiplexMixin, request_router.RequestRouter):
         async def choose_replicas(self, candidate_replicas, pending_request=None):
             return self.rank_replicas_via_multiplex(candidate_replicas, "m")
@@ -128,12 +128,12 @@ def test_routers_of_ones_own_are_defined_and_kept(caplog):
     replicas = [request_router.RunningReplica(request_router.ReplicaID(i, ("A", "app")), multiplexed_model_ids=ids)
                 for i, ids in (("1", {"a", "b"}), ("2", {"m"}), ("3", set()))]  # fmt: skip
     ranked = asyncio.run(Router().choose_replicas(replicas))
-    assert [[r.replica_id.unique_id for r in group] for group in ranked] == [["2"], ["3", "1"]]
+    assert [[r.replica_id.unique_id for r in group] for group in ranked] == [["2"], ["3"], ["1"]]
     with pytest.raises(NotImplementedError):
         asyncio.run(request_router.RequestRouter().choose_replicas([]))
     keys = serve.deployment(request_router_config={"request_router_class": Router})(lambda_free).keys()
     assert keys["request_router_config"]["request_router_class"].endswith(":" + Router.__qualname__)
-    assert "request_router_class has no effect" in caplog.text
+    assert "no effect" not in caplog.text
 
 
 def lambda_free(x):

@@ -67,7 +67,7 @@ class DeploymentOptions(TypedDict, total=False):
     health_check_timeout_s: float
     # logs of the replicas
     logging_config: Union[LoggingConfig, Dict[str, Any], None]
-    # kept; the dispatcher chooses the least loaded replica
+    # which replica gets a request: a policy by name, or a router of the program
     request_router_config: Union[RequestRouterConfig, Dict[str, Any], None]
     # how often a constructor that fails is called again
     max_constructor_retry_count: int

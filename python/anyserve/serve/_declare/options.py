@@ -54,7 +54,7 @@ OPTIONS: Tuple[Option, ...] = (
     Option("health_check_period_s", "float", CONFIG, "how often `check_health` of the class is called"),
     Option("health_check_timeout_s", "float", CONFIG, "time in which `check_health` must return"),
     Option("logging_config", "Union[LoggingConfig, Dict[str, Any], None]", CONFIG, "logs of the replicas"),
-    Option("request_router_config", "Union[RequestRouterConfig, Dict[str, Any], None]", CONFIG, "kept; the dispatcher chooses the least loaded replica"),
+    Option("request_router_config", "Union[RequestRouterConfig, Dict[str, Any], None]", CONFIG, "which replica gets a request: a policy by name, or a router of the program"),
     Option("max_constructor_retry_count", "int", CONFIG, "how often a constructor that fails is called again"),
     Option("gang_scheduling_config", "None", NOT_YET, "replicas that start together"),
     Option("deployment_actors", "None", NOT_YET, "actors that replicas share"),
@@ -228,8 +228,6 @@ def keys_of(config: DeploymentConfig, actor_options: Mapping[str, Any], own: Map
         say_no_effect("autoscaling_config: policy", "the built-in policy decides")
     if not keys.get("logging_config", True):
         del keys["logging_config"]
-    if config.request_router_config.request_router_class != DEFAULT_REQUEST_ROUTER:
-        say_no_effect("request_router_config: request_router_class", "the dispatcher chooses the least loaded replica")
     keys.update(_keys_of_actor_options(actor_options))
     keys.update(own)
     return {name: value for name, value in keys.items() if value is not None}

@@ -20,7 +20,7 @@ import cloudpickle  # type: ignore[import-untyped]
 from ... import __version__
 from ...code.pickled import FORMAT, python_version
 from .._pickler import Pickler
-from ..graph import BuiltDeployment, keys_of
+from ..graph import BuiltDeployment, keys_of, policies_of
 
 __all__ = ["Code", "pack"]
 
@@ -202,6 +202,20 @@ def _refuse(b: BuiltDeployment, application: str, error: Exception) -> TypeError
 # --- packing ---
 
 
+def _dump_policies(b: BuiltDeployment, application: str) -> bytes:
+    """Its router and its scaling policy; replicas do not load them."""
+    try:
+        return _dumps(policies_of(b))
+    except Exception as e:
+        for what, policy in zip(("router", "autoscaling policy"), policies_of(b)):
+            found = _find_culprit(policy, getattr(policy, "__qualname__", repr(policy)), set())
+            if found is not None:
+                raise TypeError("Could not serialize the %s of deployment '%s' (application '%s'): %s, a %s, cannot be pickled: %s"
+                                % (what, b.name, application, found[0], type(found[1]).__name__, found[2])) from None  # fmt: skip
+        raise TypeError("Could not serialize the policies of deployment '%s' (application '%s'): %s"
+                        % (b.name, application, e)) from None  # fmt: skip
+
+
 def pack(application: str, built: Sequence[BuiltDeployment]) -> Code:
     """The code of an application. TypeError names what cannot be pickled, and where it is."""
     pickles: List[bytes] = []
@@ -215,6 +229,10 @@ def pack(application: str, built: Sequence[BuiltDeployment]) -> Code:
         pickles.append(data)
         deployments[b.name] = {"at": at, "size": len(data), "ingress": b.ingress, "options": keys_of(b)}
         at += len(data)
+        if any(policies_of(b)):
+            pickles.append(_dump_policies(b, application))
+            deployments[b.name]["policies"] = {"at": at, "size": len(pickles[-1])}
+            at += len(pickles[-1])
     header = {"format": FORMAT, "python": python_version(), "cloudpickle": cloudpickle.__version__, "anyserve": __version__,
               "application": application, "deployments": deployments}  # fmt: skip
     content = b"".join([json.dumps(header).encode(), b"\n", *pickles])

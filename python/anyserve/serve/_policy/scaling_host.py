@@ -1,0 +1,160 @@
+"""Runs the scaling policy of the user's own: a function, or a class that is constructed once.
+
+The controller asks with the facts of one deployment, or of all deployments of an application, and gets numbers of replicas. What
+a policy returns as its state is kept here, and given to its next call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import functools
+import inspect
+import json
+import math
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from ...code.copied import user_traceback
+from ...errors import STATUS_NAMES
+from ...replica import DeploymentID, ReplicaID
+from ...runtime.log import log_event
+from ..config import AutoscalingConfig, AutoscalingContext, TimeStampedValue
+
+DEFAULT_LIMIT = 1.0  # seconds
+INVALID, FAILED, EXHAUSTED, DEADLINE = (STATUS_NAMES.index(n) for n in
+                                        ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"))  # fmt: skip
+MAX_REPLICAS = 1_000_000  # a larger answer is an error
+
+Outcome = Tuple[int, str]
+
+
+class PolicyError(ValueError):
+    """What a policy has returned is no number of replicas."""
+
+
+def replicas_of(value: Any) -> int:
+    """The number of replicas that a policy has returned; fractions are rounded up. PolicyError."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        try:
+            value = float(value)  # a number of numpy
+        except (TypeError, ValueError):
+            raise PolicyError("%r is no number of replicas" % (value,)) from None
+    if not math.isfinite(value):
+        raise PolicyError("%r is no number of replicas" % (value,))
+    number: int = math.ceil(value)
+    if not 0 <= number <= MAX_REPLICAS:
+        raise PolicyError("%r is no number of replicas: 0 to %d" % (value, MAX_REPLICAS))
+    return number
+
+
+def _series(raw: Mapping[str, Mapping[str, Any]], ident: DeploymentID) -> Dict[str, Dict[ReplicaID, List[TimeStampedValue]]]:
+    return {name: {ReplicaID(r, ident): [TimeStampedValue(t, v) for t, v in values] for r, values in by_replica.items()}
+            for name, by_replica in raw.items()}  # fmt: skip
+
+
+def _values(facts: Mapping[str, Mapping[str, float]], ident: DeploymentID) -> Dict[str, Dict[ReplicaID, float]]:
+    return {name: {ReplicaID(r, ident): v for r, v in by_replica.items()} for name, by_replica in facts.items()}
+
+
+def context_of(facts: Mapping[str, Any], state: Dict[str, Any]) -> AutoscalingContext:
+    """The context that a policy gets, of the facts of one deployment as the controller sends them."""
+    ident = DeploymentID(facts["deployment"], facts["application"])
+    return AutoscalingContext(
+        deployment_id=ident, deployment_name=ident.name, app_name=ident.app_name,
+        current_num_replicas=facts["current_num_replicas"], target_num_replicas=facts["target_num_replicas"],
+        running_replicas=[ReplicaID(r, ident) for r in facts.get("running_replicas", ())],
+        total_num_requests=facts["total_num_requests"], total_queued_requests=facts.get("total_queued_requests", 0),
+        aggregated_metrics=functools.partial(_values, facts.get("aggregated_metrics", {}), ident),
+        raw_metrics=functools.partial(_series, facts.get("raw_metrics", {}), ident),
+        capacity_adjusted_min_replicas=facts["capacity_adjusted_min_replicas"],
+        capacity_adjusted_max_replicas=facts["capacity_adjusted_max_replicas"], policy_state=state,
+        last_scale_up_time=facts.get("last_scale_up_time"), last_scale_down_time=facts.get("last_scale_down_time"),
+        current_time=facts.get("current_time"), config=_config_of(facts.get("config")),
+    )  # fmt: skip
+
+
+def _config_of(config: Optional[Mapping[str, Any]]) -> Optional[AutoscalingConfig]:
+    return None if config is None else AutoscalingConfig(**config)
+
+
+class ScalingHost:
+    def __init__(self, policy: Any, kwargs: Dict[str, Any]) -> None:
+        """Constructs the policy, if it is a class. Raises what its code raises, and TypeError."""
+        if inspect.isclass(policy):
+            policy, kwargs = policy(**kwargs), {}
+        if not callable(policy):
+            raise TypeError("the autoscaling policy is no function and no class: %r" % (policy,))
+        self._policy: Callable[..., Any] = functools.partial(policy, **kwargs) if kwargs else policy
+        call = policy if inspect.isroutine(policy) else type(policy).__call__
+        self._is_async = inspect.iscoroutinefunction(call)
+        self._states: Dict[Optional[DeploymentID], Dict[str, Any]] = {}  # None: of an application's policy
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, "policy")
+        self._running: Optional["asyncio.Future[Any]"] = None  # a call that has outlasted its limit
+
+    async def answer(self, text: str) -> Outcome:
+        """The answer to a question of the controller: 0 and JSON, or a status and why there is none."""
+        try:
+            question = json.loads(text)
+            limit = float(question.get("limit_s", DEFAULT_LIMIT))
+            many = question.get("contexts")
+            facts: List[Dict[str, Any]] = [question["context"]] if many is None else many
+            contexts = [context_of(f, self._state_of(DeploymentID(f["deployment"], f["application"]), many is not None))
+                        for f in facts]  # fmt: skip
+        except (KeyError, TypeError, ValueError) as e:
+            return INVALID, "the question is malformed: %s: %s" % (type(e).__name__, e)
+        try:
+            if many is None:
+                decided = self._one(contexts[0], await self._call(contexts[0], limit))
+            else:
+                decided = self._all(await self._call({c.deployment_id: c for c in contexts}, limit))
+            return 0, json.dumps(decided)
+        except asyncio.TimeoutError:
+            return DEADLINE, "the policy took longer than %g s" % limit
+        except BlockingIOError as e:
+            return EXHAUSTED, str(e)
+        except PolicyError as e:
+            return FAILED, "the policy has returned %s" % e
+        except Exception as e:
+            log_event("warn", "policy_raised", user_traceback(e) + "\n", error="%s: %s" % (type(e).__name__, e))
+            return FAILED, "the policy has raised %s: %s" % (type(e).__name__, e)
+
+    def _state_of(self, ident: DeploymentID, together: bool) -> Dict[str, Any]:
+        return self._states.get(None if together else ident, {})
+
+    async def _call(self, context: Any, limit: float) -> Any:
+        """asyncio.TimeoutError; BlockingIOError: its last call still runs."""
+        if self._running is not None and not self._running.done():
+            raise BlockingIOError("the policy's call before this one still runs")
+        loop = asyncio.get_running_loop()
+        self._running = asyncio.ensure_future(self._policy(context)) if self._is_async else loop.run_in_executor(
+            self._thread, self._policy, context)  # fmt: skip
+        self._running.add_done_callback(lambda f: f.cancelled() or f.exception())  # nobody may read it
+        return await asyncio.wait_for(asyncio.shield(self._running), limit)
+
+    def _one(self, context: AutoscalingContext, returned: Any) -> Dict[str, Any]:
+        number, state = _pair(returned)
+        self._states[context.deployment_id] = state
+        return {"replicas": replicas_of(number)}
+
+    def _all(self, returned: Any) -> Dict[str, Any]:
+        numbers, state = _pair(returned)
+        if not isinstance(numbers, Mapping):
+            raise PolicyError("%r, which is no dict of numbers by DeploymentID" % (numbers,))
+        self._states[None] = state
+        return {"replicas": {_name(i): replicas_of(n) for i, n in numbers.items()}}
+
+
+def _name(ident: Any) -> str:
+    name = getattr(ident, "name", None)
+    if not isinstance(name, str):
+        raise PolicyError("a number for %r, which is no DeploymentID" % (ident,))
+    return name
+
+
+def _pair(returned: Any) -> Tuple[Any, Dict[str, Any]]:
+    """What is decided, and the state. A policy may return the decision alone."""
+    if isinstance(returned, tuple):
+        if len(returned) != 2 or not isinstance(returned[1], (dict, type(None))):
+            raise PolicyError("%r, which is no pair of a decision and a state (a dict)" % (returned,))
+        return returned[0], returned[1] or {}
+    return returned, {}
