@@ -11,6 +11,7 @@ from collections import Counter
 from types import ModuleType
 from typing import Any, Dict, List, Optional, Sequence, Union
 
+from ..code.policy_code import base_of
 from ._driver import deploying
 from ._driver.client import NoServer
 from ._driver.current import ControllerOption, LoggingOption, driver, no_effect, say, server_options, servicer_functions
@@ -218,6 +219,8 @@ def _deployment_overview(row: Dict[str, Any]) -> DeploymentStatusOverview:
 
 def _application_overview(row: Dict[str, Any]) -> ApplicationStatusOverview:
     deployments = {name: _deployment_overview(d) for name, d in row["deployments"].items()}
+    # a policy process is no deployment of the program's, unless it is why the application has failed
+    deployments = {n: d for n, d in deployments.items() if base_of(n) is None or d.status == DeploymentStatus.DEPLOY_FAILED}
     failed = sorted(n for n, d in deployments.items() if d.status == DeploymentStatus.DEPLOY_FAILED)
     message = "Failed to update the deployments %s." % failed if failed else row.get("message", "")
     since = row.get("last_deployed_time_s", 0.0)
@@ -257,7 +260,7 @@ def get_app_handle(name: str) -> DeploymentHandle[Any]:
     application = driver.need().client.status()["applications"].get(name)
     if not application or not application["deployments"]:
         raise RayServeException("Application '%s' does not exist." % name)
-    deployments = application["deployments"]
+    deployments = {n: d for n, d in application["deployments"].items() if base_of(n) is None}
     ingress = [n for n, row in deployments.items() if row.get("ingress")] or list(deployments)[-1:]
     return _handle_of(ingress[0], name, deployments[ingress[0]])
 

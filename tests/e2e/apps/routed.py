@@ -1,6 +1,7 @@
 """Deployments with request routers of their own; which one, the file's variable ROUTER says. Each answers with its replica."""
 
 import asyncio
+import collections
 import os
 import random
 import time
@@ -80,21 +81,16 @@ ROUTER = {"uniform": Uniform, "throughput": ByThroughput, "named": Named, "centr
                   request_router_config={"request_router_class": ROUTER, "request_routing_stats_period_s": 0.1})
 class Who:
     def __init__(self, store=None):
-        self.served = 0
-        self.stats = {}
+        self.times = collections.deque()
 
     async def __call__(self, what="", size=0):
-        self.served += 1
+        self.times.append(time.monotonic())
         return serve.get_replica_context().replica_id.unique_id
 
-    async def set_stats(self, stats):
-        self.stats = stats
-
-    async def fill_stats(self, size):
-        self.stats = {"x": "y" * size}
-
     def record_routing_stats(self):
-        return self.stats
+        while self.times and self.times[0] < time.monotonic() - 1:
+            self.times.popleft()
+        return {"throughput": len(self.times), "filling": "x" * int(os.environ.get("STATS", "0"))}
 
 
 @serve.deployment
@@ -120,9 +116,6 @@ class Front:
         options = self.who.options(multiplexed_model_id=request.query_params.get("model", ""))
         calls = [options.remote(what, "x" * size if size else 0) for _ in range(times)]
         return [await c for c in calls]
-
-    async def stats(self, name, stats):
-        pass
 
 
 app = Front.bind(Who.bind(Store.bind()))

@@ -2,10 +2,13 @@
 
 import os
 import signal
+import subprocess
+import sys
+import urllib.request
 
 import pytest
 
-from support import tool, wait
+from support import paths, tool, wait
 
 REPLICAS = ["Who-0", "Who-1", "Who-2"]
 SLOW = ("--router-timeout", "5s")  # a machine under load may be late
@@ -117,3 +120,118 @@ def test_without_own_router_there_is_no_process(serve):
     server = serve("serve_chain.py:back")
     assert not [r for r in server.status()["replicas"] if ".policy" in r["name"]]
     assert "anyserve_router_decisions_total{" not in server.metrics()
+
+
+def test_a_router_by_throughput(routed):
+    app = routed("throughput", *SLOW)
+    for _ in range(30):
+        assert len(app.ask(times=10)) == 10  # as many as the replicas have slots for, so one is always free
+    assert app.outcomes() == {"chosen": 300}
+
+
+def test_statistics_that_are_too_large(routed):
+    app = routed("named", *SLOW, STATS=str(1 << 20))
+    for name in REPLICAS:
+        app.server.log.wait(rf"\[{name}\] .*event=report_too_large kind=3 bytes=\d+ limit_bytes=262144")
+    assert app.ask("Who-2", times=3) == ["Who-2"] * 3
+
+
+FILE = """
+applications:
+  - import_path: plain:app
+    route_prefix: /
+    deployments:
+      - name: Plain
+        num_replicas: 2
+        request_router_config: {request_router_class: "%s", request_router_kwargs: {suffix: "%s"}}
+      - {name: Plain.policy, health_check_timeout_s: 9}
+"""
+PLAIN = """
+from anyserve import serve
+from anyserve.serve.request_router import RequestRouter
+
+class Ends(RequestRouter):
+    def initialize_state(self, suffix):
+        self.suffix = suffix
+
+    async def choose_replicas(self, candidate_replicas, pending_request=None):
+        return [[r for r in candidate_replicas if r.replica_id.unique_id.endswith(self.suffix)]]
+
+@serve.deployment
+class Plain:
+    async def __call__(self, request):
+        return serve.get_replica_context().replica_id.unique_id
+
+app = Plain.bind()
+"""
+
+
+def get(server):
+    with urllib.request.urlopen(f"http://{server.address}/", timeout=wait.SECONDS) as answer:
+        return answer.read().decode()
+
+
+def test_a_deployment_file_names_the_router(serve, tmp_path):
+    (tmp_path / "plain.py").write_text(PLAIN)
+    config = tmp_path / "config.yaml"
+    config.write_text(FILE % ("plain:Ends", "-1"))
+    server = serve(config, *SLOW, "--state-dir", tmp_path / "state", verb="start", cwd=tmp_path)
+    server.wait_all_ready()
+    assert {get(server) for _ in range(5)} == {"Plain-1"}
+    pids = server.workers()
+    since = len(server.log.lines)
+    config.write_text(FILE % ("plain:Ends", "-0"))  # another router: no replica is replaced
+    tool.run(server, "deploy", config)
+    server.log.wait("event=policy_process deployment=Plain", since)
+    wait.until(lambda: get(server) == "Plain-0", "the new router is asked")
+    after = server.workers()
+    assert {n: p for n, p in pids.items() if "policy" not in n} == {n: p for n, p in after.items() if "policy" not in n}
+    config.write_text((FILE % ("round_robin", "")).replace("      - {name: Plain.policy, health_check_timeout_s: 9}\n", ""))
+    tool.run(server, "deploy", config)
+    wait.until(lambda: len(server.workers()) == 2, lambda: f"the process ends: {server.workers()}")
+    assert {get(server) for _ in range(20)} == {"Plain-0", "Plain-1"}
+
+
+def test_a_router_that_cannot_start_fails_the_deployment(serve, tmp_path):
+    (tmp_path / "plain.py").write_text(PLAIN)
+    config = tmp_path / "config.yaml"
+    config.write_text(FILE % ("plain:Ends", "-1"))
+    server = serve(config, *SLOW, "--state-dir", tmp_path / "state", "--max-start-failures", "1", verb="start", cwd=tmp_path)
+    server.wait_all_ready()
+    server.expect_error("Plain.policy")
+    config.write_text(FILE % ("plain:Nope", "-1"))
+    failed = tool.run(server, "deploy", config, code=3)
+    assert "plain:Nope: module 'plain' has no attribute 'Nope'" in failed.out + failed.err + server.log.text()
+    assert {get(server) for _ in range(5)} == {"Plain-1"}  # the former process goes on
+
+
+SCRIPT = """
+from anyserve import serve
+from anyserve.serve.request_router import RequestRouter
+
+class First(RequestRouter):  # of a script: it cannot be imported elsewhere
+    async def choose_replicas(self, candidate_replicas, pending_request=None):
+        return [[r for r in candidate_replicas if r.replica_id.unique_id.endswith("-1")]]
+
+@serve.deployment(num_replicas=2, request_router_config={"request_router_class": First})
+class Who:
+    async def __call__(self):
+        return serve.get_replica_context().replica_id.unique_id
+
+for _ in range(2):  # the second time replaces replicas and process
+    handle = serve.run(Who.bind(), route_prefix=None)
+    print({handle.remote().result() for _ in range(10)}, sorted(serve.status().applications["default"].deployments))
+"""
+
+
+def test_a_router_of_a_script(serve, tmp_path):
+    server = serve(None, *SLOW, "--state-dir", tmp_path / "state", verb="start", cwd=tmp_path)
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    environ = {**os.environ, "PYTHONPATH": str(paths.SDK), "ANYSERVE_PORT": str(server.port), "ANYSERVE_RUNTIME_DIR": server.runtime}
+    done = subprocess.run([sys.executable, script], env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=4 * wait.SECONDS)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and len(lines) == 2, done.stdout + done.stderr + server.log.text()
+    assert lines[0] == "{'Who-1'} ['Who']"
+    assert lines[1].endswith("['Who']")
+    server.forget_fds()

@@ -1,0 +1,145 @@
+"""A scaling policy of the user's own in the policy process: what it gets, what it may answer, and what goes wrong."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+
+from anyserve.errors import STATUS_NAMES
+from anyserve.replica import DeploymentID, ReplicaID
+from anyserve.serve._policy.scaling_host import MAX_REPLICAS, ScalingHost
+from anyserve.serve.config import AutoscalingConfig, AutoscalingContext
+
+FACTS = {"deployment": "D", "application": "app", "current_num_replicas": 2, "target_num_replicas": 3,
+         "running_replicas": ["D-0", "D-1"], "total_num_requests": 7, "total_queued_requests": 3,
+         "aggregated_metrics": {"cpu": {"D-0": 0.5}}, "raw_metrics": {"cpu": {"D-0": [[1.0, 0.25], [2.0, 0.75]]}},
+         "capacity_adjusted_min_replicas": 1, "capacity_adjusted_max_replicas": 9, "last_scale_up_time": 5.0, "current_time": 9.5,
+         "config": {"min_replicas": 1, "max_replicas": 9}}  # fmt: skip
+
+
+def ask(policy, *questions, kwargs=None):
+    """The answers to questions; a question is the facts of a deployment, or a list of such."""
+
+    async def main():
+        host = ScalingHost(policy, kwargs or {})
+        answers = []
+        for facts in questions or (FACTS,):
+            question = {"limit_s": 5, **({"contexts": facts} if isinstance(facts, list) else {"context": facts})}
+            status, text = await host.answer(json.dumps(question))
+            answers.append(json.loads(text)["replicas"] if status == 0 else (STATUS_NAMES[status], text))
+        return answers
+
+    return asyncio.run(main())
+
+
+def test_what_a_policy_gets():
+    seen = []
+
+    def policy(ctx: AutoscalingContext):
+        seen.append(ctx)
+        return 4, {"a": 1}
+
+    assert ask(policy, FACTS, FACTS) == [4, 4]
+    ctx = seen[0]
+    d = DeploymentID("D", "app")
+    assert (ctx.deployment_id, ctx.deployment_name, ctx.app_name) == (d, "D", "app")
+    assert (ctx.current_num_replicas, ctx.target_num_replicas) == (2, 3)
+    assert ctx.running_replicas == [ReplicaID("D-0", d), ReplicaID("D-1", d)]
+    assert (ctx.total_num_requests, ctx.total_queued_requests, ctx.total_running_requests) == (7, 3, 4)
+    assert ctx.aggregated_metrics == {"cpu": {ReplicaID("D-0", d): 0.5}}
+    series = ctx.raw_metrics["cpu"][ReplicaID("D-0", d)]
+    assert [(v.timestamp, v.value) for v in series] == [(1.0, 0.25), (2.0, 0.75)]
+    assert (ctx.capacity_adjusted_min_replicas, ctx.capacity_adjusted_max_replicas) == (1, 9)
+    assert (ctx.last_scale_up_time, ctx.last_scale_down_time, ctx.current_time) == (5.0, None, 9.5)
+    assert isinstance(ctx.config, AutoscalingConfig) and ctx.config.max_replicas == 9
+    assert ctx.total_pending_async_requests == 0
+    assert (seen[0].policy_state, seen[1].policy_state) == ({}, {"a": 1})
+    with pytest.raises(AttributeError):
+        ctx.nope
+
+
+@pytest.mark.parametrize("returned, number", [(3, 3), (2.1, 3), (0, 0), ((5, {}), 5), ((5, None), 5), (MAX_REPLICAS, MAX_REPLICAS)])
+def test_numbers(returned, number):
+    assert ask(lambda ctx: returned) == [number]
+
+
+@pytest.mark.parametrize("returned, why", [
+    (float("nan"), "nan is no number"), (float("inf"), "inf is no number"), (-1, "-1 is no number"),
+    (10**9, "0 to 1000000"), (MAX_REPLICAS + 1, "0 to 1000000"), (None, "None is no number"), ("x", "'x' is no number"),
+    ((1, 2), "no pair"), ((1, {}, 3), "no pair"), (True, None)])  # fmt: skip
+def test_what_is_no_number(returned, why):
+    answer = ask(lambda ctx: returned)[0]
+    assert answer == 1 if why is None else (answer[0] == "FAILED_PRECONDITION" and why in answer[1])
+
+
+def test_a_class_is_constructed_once():
+    class Policy:
+        made = 0
+
+        def __init__(self, add):
+            self.add, self.calls = add, 0
+            Policy.made += 1
+
+        def __call__(self, ctx):
+            self.calls += 1
+            return ctx.current_num_replicas + self.add + self.calls
+
+    assert ask(Policy, FACTS, FACTS, kwargs={"add": 10}) == [13, 14] and Policy.made == 1
+
+
+def test_a_function_gets_its_arguments():
+    assert ask(lambda ctx, add: ctx.current_num_replicas + add, kwargs={"add": 5}) == [7]
+
+
+def test_an_async_policy():
+    async def policy(ctx):
+        await asyncio.sleep(0)
+        return 6
+
+    assert ask(policy) == [6]
+
+
+def test_an_application():
+    def policy(contexts):
+        assert all(i == c.deployment_id for i, c in contexts.items())
+        return {i: c.current_num_replicas * 2 for i, c in contexts.items()}, {"n": len(contexts)}
+
+    assert ask(policy, [FACTS, {**FACTS, "deployment": "E", "current_num_replicas": 5}]) == [{"D": 4, "E": 10}]
+    assert ask(lambda contexts: 3, [FACTS])[0][0] == "FAILED_PRECONDITION"
+    assert "no DeploymentID" in ask(lambda contexts: {"D": 3}, [FACTS])[0][1]
+
+
+def test_exceptions_and_bad_questions(capfd):
+    def policy(ctx):
+        raise ValueError("no")
+
+    assert ask(policy) == [("FAILED_PRECONDITION", "the policy has raised ValueError: no")]
+    assert "event=policy_raised" in capfd.readouterr().err
+    bad = ask(policy, {"deployment": "D"})[0]
+    assert bad[0] == "INVALID_ARGUMENT" and "malformed" in bad[1]
+    with pytest.raises(TypeError, match="no function and no class"):
+        ScalingHost(3, {})
+
+
+def test_a_policy_that_blocks():
+    go = threading.Event()
+
+    def policy(ctx):
+        go.wait(30)
+        return 2
+
+    async def main():
+        host = ScalingHost(policy, {})
+        text = json.dumps({"limit_s": 0.01, "context": FACTS})
+        first = await host.answer(text)
+        second = await host.answer(text)
+        go.set()
+        await host._running
+        third = await host.answer(json.dumps({"limit_s": 30, "context": FACTS}))
+        return first, second, third
+
+    first, second, third = asyncio.run(main())
+    assert STATUS_NAMES[first[0]] == "DEADLINE_EXCEEDED" and "0.01 s" in first[1]
+    assert STATUS_NAMES[second[0]] == "RESOURCE_EXHAUSTED" and "still runs" in second[1]
+    assert third == (0, '{"replicas": 2}')
