@@ -10,7 +10,7 @@ import logging
 import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..config import DEFAULT_POLICY, DEFAULT_REQUEST_ROUTER, AutoscalingConfig, DeploymentConfig, LoggingConfig, RequestRouterConfig, path_of
+from ..config import DEFAULT_POLICY, AutoscalingConfig, DeploymentConfig, LoggingConfig, RequestRouterConfig, path_of
 
 __all__ = ["ACTOR_OPTIONS", "Option", "OPTIONS", "check_actor_options", "check_own_options", "keys_of", "say_no_effect"]
 
