@@ -46,14 +46,29 @@ void as_spec_plan_target(struct as_plan_target *ret_t, const struct as_spec_obje
     };
 }
 
-/* A policy process is told what it is to run. */
-static bool is_for_policy(const struct as_spec_object *deployment, uint32_t key)
+/* A policy process is told what it is to run: what its deployment has. */
+static void put_policies(const struct as_spec_object *app, const struct as_spec_object *deployment,
+                         struct as_buf *out)
 {
-    return (key == AS_SPEC_DEPLOYMENT_REQUEST_ROUTER || key == AS_SPEC_DEPLOYMENT_AUTOSCALING) &&
-           as_spec_is_policy(as_str_of(as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME)));
+    static const enum as_spec_key keys[] = {AS_SPEC_DEPLOYMENT_REQUEST_ROUTER,
+                                            AS_SPEC_DEPLOYMENT_AUTOSCALING};
+    struct as_str name = as_str_of(as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME));
+    const struct as_spec_object *base =
+        as_spec_is_policy(name)
+            ? as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, as_id_policy_base(name))
+            : NULL;
+
+    for (size_t i = 0; base && i < AS_COUNT(keys); i++) {
+        if (!as_spec_is_set(base, keys[i]))
+            continue;
+        as_json_put_key(out, as_spec_rows[keys[i]].key);
+        as_buf_str(out, as_spec_str(base, keys[i])); /* JSON already */
+    }
 }
 
-static void put_options(const struct as_spec_object *deployment, struct as_buf *out)
+/* app: NULL: of a replica that runs. */
+static void put_options(const struct as_spec_object *app, const struct as_spec_object *deployment,
+                        struct as_buf *out)
 {
     uint32_t first = as_spec_first_key(deployment->level),
              width = as_spec_key_count(deployment->level);
@@ -63,8 +78,8 @@ static void put_options(const struct as_spec_object *deployment, struct as_buf *
         const struct as_spec_row *row = &as_spec_rows[first + i];
         const struct as_spec_value *v = &deployment->v[i];
 
-        if ((row->cls != AS_SPEC_RECONFIGURE && !is_for_policy(deployment, first + i)) ||
-            v->from == AS_SPEC_FROM_DEFAULT || first + i == AS_SPEC_DEPLOYMENT_USER_CONFIG)
+        if (row->cls != AS_SPEC_RECONFIGURE || v->from == AS_SPEC_FROM_DEFAULT ||
+            first + i == AS_SPEC_DEPLOYMENT_USER_CONFIG)
             continue;
         as_json_put_key(out, row->key);
         if (row->type == AS_SPEC_OBJECT)
@@ -72,6 +87,8 @@ static void put_options(const struct as_spec_object *deployment, struct as_buf *
         else
             as_spec_put_value(row, v, out);
     }
+    if (app)
+        put_policies(app, deployment, out);
     as_json_put_close(out, '}');
 }
 
@@ -116,7 +133,7 @@ void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_
         as_json_put_key(out, "user_config");
         as_buf_str(out, config); /* JSON already */
     }
-    put_options(deployment, out);
+    put_options(app, deployment, out);
     put_warmup(deployment, out);
     as_json_put_close(out, '}');
 }
@@ -221,6 +238,6 @@ void as_spec_put_changes(const struct as_spec_object *deployment,
         as_json_put_key(out, "user_config");
         as_buf_str(out, config ? config : "null");
     }
-    put_options(deployment, out);
+    put_options(NULL, deployment, out);
     as_json_put_close(out, '}');
 }

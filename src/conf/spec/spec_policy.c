@@ -132,11 +132,11 @@ static void set_number(struct as_spec_object *o, enum as_spec_key key, int64_t i
 }
 
 static void copy_value(struct as_spec_object *to, const struct as_spec_object *from,
-                       enum as_spec_key key, bool always)
+                       enum as_spec_key key)
 {
     struct as_spec_value *v = value_of(to, key);
 
-    if (!always && v->from != AS_SPEC_FROM_DEFAULT)
+    if (v->from != AS_SPEC_FROM_DEFAULT)
         return;
     *v = *as_spec_value(from, key);
     if (v->set && v->from == AS_SPEC_FROM_FILE)
@@ -168,11 +168,9 @@ static const char *version_of(struct as_arena *a, const struct as_spec_object *b
 void as_spec_set_policy(struct as_arena *a, struct as_spec_object *policy,
                         const struct as_spec_object *base)
 {
-    copy_value(policy, base, AS_SPEC_DEPLOYMENT_REQUEST_ROUTER, true);
-    copy_value(policy, base, AS_SPEC_DEPLOYMENT_AUTOSCALING, true);
-    copy_value(policy, base, AS_SPEC_DEPLOYMENT_ENV, false);
-    copy_value(policy, base, AS_SPEC_DEPLOYMENT_WORKING_DIR, false);
-    copy_value(policy, base, AS_SPEC_DEPLOYMENT_LOGGING, false);
+    copy_value(policy, base, AS_SPEC_DEPLOYMENT_ENV);
+    copy_value(policy, base, AS_SPEC_DEPLOYMENT_WORKING_DIR);
+    copy_value(policy, base, AS_SPEC_DEPLOYMENT_LOGGING);
     *value_of(policy, AS_SPEC_DEPLOYMENT_VERSION) =
         (struct as_spec_value){.set = true, .from = AS_SPEC_FROM_CODE, .s = version_of(a, base)};
     set_number(policy, AS_SPEC_DEPLOYMENT_NUM_REPLICAS, 1);

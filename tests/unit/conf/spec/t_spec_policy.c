@@ -58,7 +58,7 @@ static void own_and_built_in(void **state AS_UNUSED)
         struct as_spec *s;
 
         as_buf_printf(&line, "d\t%s\tm:1\n", cases[i].options);
-        s = laid(DEPLOYMENT("num_replicas: 3"), as_buf_cstr(&line));
+        s = laid("applications: [{import_path: m}]", as_buf_cstr(&line));
         if (!s)
             fail_msg("case %zu: %s", i, (char *)err_text.p);
         assert_int_equal(find(s, "d.policy") != NULL, cases[i].own);
@@ -85,6 +85,23 @@ static void options_of_the_process(void **state AS_UNUSED)
     out.n = 0;
     as_spec_put_context(app_of(s, 0), find(s, "d"), "d-0", &facts, &out);
     assert_null(strstr(as_buf_cstr(&out), "request_router_config"));
+    as_buf_fini(&out);
+    as_spec_free(s);
+}
+
+/* The number of replicas of a deployment with a policy follows its load, that of the process does
+ * not. */
+static void the_process_does_not_scale(void **state AS_UNUSED)
+{
+    struct as_spec *s =
+        laid("applications: [{import_path: m}]", "d\t" SCALING("policy_function", "m:f") "\tm:1\n");
+    struct as_replica_slot_facts facts = {0};
+    struct as_buf out = {0};
+
+    assert_false(as_spec_is_set(find(s, "d.policy"), AS_SPEC_DEPLOYMENT_AUTOSCALING));
+    assert_int_equal(as_spec_i64(find(s, "d.policy"), AS_SPEC_DEPLOYMENT_NUM_REPLICAS), 1);
+    as_spec_put_context(app_of(s, 0), find(s, "d.policy"), "d.policy-0", &facts, &out);
+    assert_non_null(strstr(as_buf_cstr(&out), "\"policy_function\":\"m:f\""));
     as_buf_fini(&out);
     as_spec_free(s);
 }
@@ -178,9 +195,13 @@ static int free_errors(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_and_built_in), cmocka_unit_test(options_of_the_process),
-        cmocka_unit_test(versions),         cmocka_unit_test(in_a_file),
-        cmocka_unit_test(what_is_refused),  cmocka_unit_test(names),
+        cmocka_unit_test(own_and_built_in),
+        cmocka_unit_test(options_of_the_process),
+        cmocka_unit_test(the_process_does_not_scale),
+        cmocka_unit_test(versions),
+        cmocka_unit_test(in_a_file),
+        cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(names),
     };
 
     return cmocka_run_group_tests(tests, NULL, free_errors);
