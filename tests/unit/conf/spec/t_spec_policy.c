@@ -61,7 +61,10 @@ static void own_and_built_in(void **state AS_UNUSED)
         s = laid("applications: [{import_path: m}]", as_buf_cstr(&line));
         if (!s)
             fail_msg("case %zu: %s", i, (char *)err_text.p);
-        assert_int_equal(find(s, "d.policy") != NULL, cases[i].own);
+        assert_int_equal(as_spec_has_own_router(find(s, "d")) ||
+                             as_spec_has_own_scaling(find(s, "d")),
+                         cases[i].own);
+        assert_int_equal(find(s, "d.policy") != NULL, as_spec_has_own_router(find(s, "d")));
         as_spec_free(s);
         as_buf_fini(&line);
     }
@@ -94,7 +97,9 @@ static void options_of_the_process(void **state AS_UNUSED)
 static void the_process_does_not_scale(void **state AS_UNUSED)
 {
     struct as_spec *s =
-        laid("applications: [{import_path: m}]", "d\t" SCALING("policy_function", "m:f") "\tm:1\n");
+        laid("applications: [{import_path: m}]",
+             "d\t{\"request_router_config\": {\"request_router_class\": \"m:R\"}, "
+             "\"autoscaling_config\": {\"policy\": {\"policy_function\": \"m:f\"}}}\tm:1\n");
     struct as_replica_slot_facts facts = {0};
     struct as_buf out = {0};
 
