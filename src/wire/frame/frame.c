@@ -64,6 +64,7 @@ static const struct {
     [AS_FRAME_REPORT] = {"REPORT", true},
     [AS_FRAME_SERVICES] = {"SERVICES", true},
     [AS_FRAME_POLICY] = {"POLICY", true},
+    [AS_FRAME_ROUTER] = {"ROUTER", true},
 };
 
 const char *as_frame_type_name(uint8_t type)

@@ -57,6 +57,7 @@ enum as_frame_type {
     AS_FRAME_REPORT = 26,
     AS_FRAME_SERVICES = 27,
     AS_FRAME_POLICY = 28,
+    AS_FRAME_ROUTER = 29,
 };
 
 /* Flags of the header. */
