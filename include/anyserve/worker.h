@@ -243,6 +243,25 @@ struct as_worker_traffic {
 };
 int as_worker_set_traffic(struct as_worker *w, const struct as_worker_traffic *traffic);
 
+/* How the server chooses a replica of the deployment for a request; docs/guide/routing.md has the
+ * policies and the ranges. A member that is 0 or NULL: as the server has it. The last declaration
+ * of the deployment's workers counts. May be set at any time; it is sent to the server, and again
+ * over each new link. 0; AS_EINVALID: a value is out of range. */
+struct as_worker_router {
+    size_t size;
+    const char *policy; /* "late_binding", "session" …; the server ignores one that it does
+                           not know */
+    const char *session_header; /* header or metadata that names the session */
+    as_ns max_wait;             /* AS_NEVER: 0 */
+    uint32_t virtual_nodes, bound, max_sessions;
+    int32_t fallbacks; /* -1: none */
+    as_ns session_ttl;
+    bool prefer_local;
+    as_ns ask_first, ask_max; /* a router of the program is asked again after … */
+    uint32_t ask_factor;      /* percent */
+};
+int as_worker_set_router(struct as_worker *w, const struct as_worker_router *router);
+
 /* --- the loop --- */
 
 /* Serves until it is drained: after as_worker_stop, SIGTERM or SIGINT, or because the server ends.

@@ -198,6 +198,9 @@ class Link:
     def local(self, part: Optional[Callable[[Dict[str, np.ndarray], Dict[str, Any], Dict[str, Dict[str, Any]]], Any]],
               took: Optional[Callable[[], Any]], done: Callable[[int, str], Any], /) -> Local: ...  # fmt: skip
     def set_services(self, methods: List[Tuple[str, bool, bool]], descriptors: bytes, /) -> None: ...
+    def set_router(self, policy: Optional[str], session_header: Optional[str], max_wait: int, virtual_nodes: int,
+                   fallbacks: int, bound: int, session_ttl: int, max_sessions: int, prefer_local: bool,
+                   ask_first: int, ask_factor: int, ask_max: int, /) -> None: ...  # fmt: skip
     def set_traffic(self, canary: int, mirror: int, fallback: Optional[str], /) -> None: ...
     def target(self, application: str, deployment: str, /) -> int: ...
     def open(self, target: int, method: Optional[str], codec: int, data: Any, buffers: Optional[Sequence[Any]],

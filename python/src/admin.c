@@ -103,6 +103,29 @@ PyObject *native_link_set_traffic(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+PyObject *native_link_set_router(PyObject *self, PyObject *args)
+{
+    struct as_worker_router r = {.size = sizeof(r)};
+    long long wait, ttl, first, last;
+    int fallbacks, local;
+
+    if (!PyArg_ParseTuple(args, "zzLIiILIpLIL", &r.policy, &r.session_header, &wait,
+                          &r.virtual_nodes, &fallbacks, &r.bound, &ttl, &r.max_sessions, &local,
+                          &first, &r.ask_factor, &last))
+        return NULL;
+    r.max_wait = timeout_of(wait);
+    r.fallbacks = fallbacks;
+    r.session_ttl = timeout_of(ttl);
+    r.prefer_local = local;
+    r.ask_first = timeout_of(first);
+    r.ask_max = timeout_of(last);
+    if (as_worker_set_router(((Link *)(void *)self)->w, &r)) {
+        PyErr_SetString(PyExc_ValueError, "a setting of the router is out of range");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 /* Paths and flags of the methods; -1 with an exception. */
 static int read_methods(PyObject *list, struct as_worker_service_method *methods, Py_ssize_t n)
 {

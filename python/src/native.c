@@ -394,6 +394,10 @@ static PyMethodDef link_methods[] = {
      "part(outputs, parameters, output_parameters); part or took None: not called."},
     {"set_services", native_link_set_services, METH_VARARGS,
      "set_services(methods, descriptors): a list of (path, takes_inputs, gives_parts)."},
+    {"set_router", native_link_set_router, METH_VARARGS,
+     "set_router(policy, session_header, max_wait, virtual_nodes, fallbacks, bound, session_ttl, "
+     "max_sessions, prefer_local, ask_first, ask_factor, ask_max): times in ns; None, 0: as the "
+     "server has it; -1: 0."},
     {"set_traffic", native_link_set_traffic, METH_VARARGS,
      "set_traffic(canary, mirror, fallback): parts in 1/100000, -1: no canary; a name or None."},
     {"target", native_link_target, METH_VARARGS,

@@ -283,6 +283,7 @@ PyObject *native_link_on_ask(PyObject *self, PyObject *callable);
 PyObject *native_link_reply(PyObject *self, PyObject *args);
 PyObject *native_link_set_options(PyObject *self, PyObject *args);
 PyObject *native_link_set_traffic(PyObject *self, PyObject *args);
+PyObject *native_link_set_router(PyObject *self, PyObject *args);
 PyObject *native_link_set_services(PyObject *self, PyObject *args);
 
 /* policy.c: passes records to Python; -1 with an exception that ends the worker. */

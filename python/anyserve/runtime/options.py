@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Optional
 from ..spec import Deployment
 
 DEBUG = "ANYSERVE_DEBUG"  # set by `anyserve run --debug`: no timeouts
+_RAYS_DEFAULT = "ray.serve._private.request_router:PowerOfTwoChoicesRequestRouter"  # no wish for a policy
 SHARE = 1000  # percentages are passed to the extension in these parts of a percent
 # Options in seconds, in the order of the extension's arguments; 0 means never.
 TIMES = ("health_check_period_s", "health_check_timeout_s", "execution_timeout_s", "request_timeout_s")
@@ -56,3 +57,21 @@ def send_traffic(set_traffic: Callable[[int, int, Optional[str]], None], options
     canary = options.get("canary_percent")
     set_traffic(-1 if canary is None else round(canary * SHARE), round(options.get("mirror_percent", 0) * SHARE),
                 options.get("fallback"))  # fmt: skip
+
+
+def send_router(set_router: Callable[..., None], options: Dict[str, Any]) -> None:
+    """Sends how replicas are chosen (request_router_config). The server has checked the values; a class of the program has
+    arguments of its own."""
+    config = options.get("request_router_config") or {}
+    path = config.get("request_router_class") or ""
+    built_in = path in ("", _RAYS_DEFAULT) or not (":" in path or "." in path)
+    kwargs = (config.get("request_router_kwargs") or {}) if built_in else {}
+
+    def number(values: Dict[str, Any], name: str, scale: float = 1) -> int:
+        return 0 if values.get(name) is None else round(values[name] * scale) or -1
+
+    set_router(path if built_in and path != _RAYS_DEFAULT else None, kwargs.get("session_header"),
+               nanoseconds(kwargs, "max_wait_s"), number(kwargs, "virtual_nodes"), number(kwargs, "fallbacks"),
+               number(kwargs, "bound", 100), nanoseconds(kwargs, "session_ttl_s"), number(kwargs, "max_sessions"),
+               bool(kwargs.get("prefer_local")), nanoseconds(config, "initial_backoff_s"),
+               number(config, "backoff_multiplier", 100), nanoseconds(config, "max_backoff_s"))  # fmt: skip

@@ -251,6 +251,7 @@ class Server(Replica):
     def send_options(self, settings: Dict[str, Any]) -> None:
         options.send_options(self.link.set_options, settings, self.dump_signal)
         options.send_traffic(self.link.set_traffic, settings)
+        options.send_router(self.link.set_router, settings)
 
     def apply_options(self, settings: Dict[str, Any]) -> None:
         """New options, while it serves."""

@@ -1,6 +1,7 @@
 /* conf/spec/spec_check.c — the checks of a deployment file that need more than one key. */
 #include "conf/spec/spec_autoscale.h"
 #include "conf/spec/spec_internal.h"
+#include "conf/spec/spec_router.h"
 
 #define CPUS_MAX 1024 /* CPU_SETSIZE */
 
@@ -183,6 +184,17 @@ static void check_external_scaler(struct as_spec_reader *r, const struct as_spec
     }
 }
 
+static void check_router(struct as_spec_reader *r, const struct as_spec_value *v)
+{
+    struct as_frame_router router;
+    struct as_buf why = {0};
+
+    if (v->s && as_spec_read_router(v->s, &router, &why))
+        as_spec_error(r->errors, v->line, v->column, "request_router_config: %.*s",
+                      AS_STR_FMT(as_buf_slice(&why)));
+    as_buf_fini(&why);
+}
+
 static void check_deployment(struct as_spec_reader *r, const struct as_spec_object *o)
 {
     const struct as_spec_value *gpus = as_spec_value(o, AS_SPEC_DEPLOYMENT_NUM_GPUS),
@@ -203,6 +215,7 @@ static void check_deployment(struct as_spec_reader *r, const struct as_spec_obje
     check_update(r, o);
     check_replicas(r, o);
     check_backpressure(r, as_spec_value(o, AS_SPEC_DEPLOYMENT_BACKPRESSURE));
+    check_router(r, as_spec_value(o, AS_SPEC_DEPLOYMENT_REQUEST_ROUTER));
 }
 
 void as_spec_check(struct as_spec_reader *r, const struct as_spec_object *o)

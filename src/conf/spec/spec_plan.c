@@ -4,6 +4,7 @@
 #include "conf/spec/spec_diff.h"
 #include "conf/spec/spec_internal.h"
 #include "conf/spec/spec_policy.h"
+#include "conf/spec/spec_router.h"
 #include "wire/frame/frame.h"
 #include "wire/json/json.h"
 
@@ -188,6 +189,20 @@ static void set_order(const struct as_spec_object *deployment, struct as_frame_o
         set_option(o, AS_FRAME_OPT_ADAPTIVE, 1);
 }
 
+/* Also when nothing is set, so that a former declaration does not stay. */
+static void put_router(const struct as_spec_object *deployment, struct as_outq *q)
+{
+    const char *json = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_REQUEST_ROUTER);
+    struct as_frame_router router;
+    struct as_buf why = {0};
+
+    memset(&router, 0, sizeof(router));
+    if (json)
+        (void)as_spec_read_router(json, &router, &why); /* it was checked */
+    as_buf_fini(&why);
+    as_frame_put_router(q, &router);
+}
+
 /* As python/anyserve/runtime/options.py sends them. */
 void as_spec_put_settings(const struct as_spec_object *deployment, bool debugging,
                           struct as_buf *frames)
@@ -222,6 +237,7 @@ void as_spec_put_settings(const struct as_spec_object *deployment, bool debuggin
     as_outq_init(&q);
     as_frame_put_options(&q, &o);
     as_frame_put_traffic(&q, &t);
+    put_router(deployment, &q);
     as_outq_peek(&q, frames);
     as_outq_fini(&q);
 }

@@ -197,7 +197,10 @@ enum as_spec_class {
     X(DEPLOYMENT, REQUEST_ROUTER, "request_router_config", JSON, 0, 65536, "",                     \
       "object:request_router_class|request_router_kwargs|request_routing_stats_period_s|"          \
       "request_routing_stats_timeout_s|initial_backoff_s|backoff_multiplier|max_backoff_s",        \
-      LIGHT, 0, "as Ray Serve's: kept; the dispatcher chooses the replica")                        \
+      RECONFIGURE, 0,                                                                              \
+      "how a replica is chosen: `request_router_class` is a built-in policy with arguments in "    \
+      "`request_router_kwargs` (the guide's page on routing), or a class `module:Class`, which "   \
+      "is kept; default: `--router`")                                                              \
     X(DEPLOYMENT, BACKPRESSURE, "backpressure_config", JSON, 0, 4096, "",                          \
       "object:status_code|retry_after_s", RECONFIGURE, 0,                                          \
       "as Ray Serve's: what an HTTP client gets when max_queued_requests wait: `status_code` 503 " \

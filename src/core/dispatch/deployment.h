@@ -282,6 +282,9 @@ bool as_deployment_is_mixed(const struct as_deployment *d);
 struct as_str as_deployment_name(const struct as_deployment *d);
 /* That wait here, suspects included; without prefetched ones. */
 uint32_t as_deployment_queued(const struct as_deployment *d);
+/* Of these: requests that wait for certain replicas (core/dispatch/preference.h). */
+uint32_t as_deployment_preferring(const struct as_deployment *d);
+const struct as_router_conf *as_deployment_router(const struct as_deployment *d);
 /* Suspects that wait for a replica of their own. */
 uint32_t as_deployment_suspects(const struct as_deployment *d);
 uint32_t as_deployment_parked(const struct as_deployment *d); /* requests that wait for a verdict */
@@ -302,6 +305,7 @@ uint32_t as_replica_slots(const struct as_replica *r);
 /* How many of these may be used now, because of slow start or adaptive concurrency; it may be more
  * than there are. */
 uint32_t as_replica_cap(const struct as_replica *r);
+uint32_t as_replica_models(const struct as_replica *r); /* multiplexed ones that it holds */
 uint32_t as_replica_unanswered(const struct as_replica *r);
 as_ns as_replica_service(const struct as_replica *r); /* measured service time, 0 unknown */
 /* The same for one model; also 0 while the deployment has no lanes. */

@@ -12,6 +12,21 @@ uint32_t as_deployment_queued(const struct as_deployment *d)
     return d->queue.n + d->n_preferring + d->n_suspects + d->n_stranded;
 }
 
+uint32_t as_deployment_preferring(const struct as_deployment *d)
+{
+    return d->n_preferring;
+}
+
+const struct as_router_conf *as_deployment_router(const struct as_deployment *d)
+{
+    return &d->conf.router;
+}
+
+uint32_t as_replica_models(const struct as_replica *r)
+{
+    return r->n_held;
+}
+
 uint32_t as_deployment_beyond(const struct as_deployment *d)
 {
     return d->beyond;

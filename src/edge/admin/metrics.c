@@ -259,6 +259,17 @@ static const struct {
      offsetof(struct as_stat, mirror_dropped)},
     {"anyserve_mirror_failed_total", "Copies that ended with an error.",
      offsetof(struct as_stat, mirror_failed)},
+    {"anyserve_model_hits_total",
+     "Requests for a multiplexed model sent to a replica that held it or was loading it.",
+     offsetof(struct as_stat, model_hits)},
+    {"anyserve_model_misses_total",
+     "Requests for a multiplexed model sent to a replica that had to load it.",
+     offsetof(struct as_stat, model_misses)},
+    {"anyserve_router_late_total",
+     "Requests for which the program's router did not answer in time.",
+     offsetof(struct as_stat, router_late)},
+    {"anyserve_router_fallbacks_total", "Requests for which the program's router had no choice.",
+     offsetof(struct as_stat, router_fallbacks)},
 };
 static const struct {
     const char *name, *help;
@@ -285,6 +296,9 @@ static const struct {
     uint32_t (*of)(const struct as_deployment *d);
 } gauges[] = {
     {"anyserve_queued_requests", "Requests that wait, prefetched ones included.", count_waiting},
+    {"anyserve_preferring_requests",
+     "Queued requests that wait for replicas with their model or session.",
+     as_deployment_preferring},
     {"anyserve_ongoing_requests", "Requests that execute in slots.", as_deployment_ongoing},
     {"anyserve_beyond_requests",
      "Calls along a cycle of deployments that execute beyond the slots.", as_deployment_beyond},
@@ -319,6 +333,15 @@ static void put_replicas(void *arg, const struct as_status_page_deployment *d)
     }
 }
 
+static void put_router(void *arg, struct as_deployment *d, bool down AS_UNUSED)
+{
+    struct as_buf *o = arg;
+
+    as_buf_str(o, "anyserve_router_info{");
+    as_metrics_put_ids(o, as_deployment_name(d), AS_STR(""));
+    as_buf_printf(o, ",router=\"%s\"} 1\n", as_router_name(as_deployment_router(d)->policy));
+}
+
 static void put_deployments(struct as_status_page *b, struct as_buf *o)
 {
     struct as_buf series[AS_COUNT(replicas)] = {0};
@@ -335,6 +358,8 @@ static void put_deployments(struct as_status_page *b, struct as_buf *o)
         as_metrics_header(o, e.name, "gauge", gauges[i].help);
         as_fleet_each_deployment(b->fleet, put_gauge, &e);
     }
+    as_metrics_header(o, "anyserve_router_info", "gauge", "1: how replicas are chosen.");
+    as_fleet_each_deployment(b->fleet, put_router, o);
     as_status_page_each_deployment(b, put_replicas, series);
     for (size_t i = 0; i < AS_COUNT(replicas); i++) {
         as_metrics_header(o, replicas[i].name, "gauge", replicas[i].help);

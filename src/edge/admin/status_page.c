@@ -229,6 +229,21 @@ static void json_id(const struct json *j, const char *name, struct as_str id)
     as_json_put_member_string(j->out, "application", as_id_application(id));
 }
 
+/* How its replicas are chosen, and how well that went. */
+static void json_router(struct json *j, struct as_deployment *d)
+{
+    const struct as_stat *s = as_deployment_stat(d);
+
+    as_json_put_member_open(j->out, "router", '{');
+    as_json_put_member_text(j->out, "policy", as_router_name(as_deployment_router(d)->policy));
+    as_json_put_member_u64(j->out, "waiting_for_preferred", as_deployment_preferring(d));
+    as_json_put_member_u64(j->out, "model_hits", s->model_hits);
+    as_json_put_member_u64(j->out, "model_misses", s->model_misses);
+    as_json_put_member_u64(j->out, "late", s->router_late);
+    as_json_put_member_u64(j->out, "fallbacks", s->router_fallbacks);
+    as_json_put_close(j->out, '}');
+}
+
 /* Calls of models with batching; sizes[i] of them had more than 2^(i-1) and up to 2^i items. */
 static void json_batches(struct json *j, const struct as_stat *s)
 {
@@ -274,6 +289,8 @@ static void json_deploy(void *arg, const struct as_status_page_deployment *k)
                   s->completed, s->failed, s->expired, s->cancelled, s->replayed, s->recalled,
                   s->lost, s->deaths);
     json_batches(j, s);
+    if (d)
+        json_router(j, d);
     if (k->status)
         json_status(j, k->status, k->shown_status, k->shown_message);
     as_buf_str(j->out, "}");
@@ -355,6 +372,7 @@ static void json_replica(void *arg, const struct as_fleet_replica *r)
                   r->pid, r->slots, r->ongoing, r->beyond, r->unanswered, (double)r->service / 1e3,
                   (unsigned long)r->epoch, p ? p->restarts : 0);
     as_json_put_member_u64(j->out, "open_calls", r->calls);
+    as_json_put_member_u64(j->out, "multiplexed_models", r->models);
     json_report(j, r, AS_REPORT_MODEL_IDS, "multiplexed_model_ids");
     json_report(j, r, AS_REPORT_ROUTING, "routing_stats");
     json_report(j, r, AS_REPORT_AUTOSCALING, "autoscaling_stats");

@@ -89,10 +89,10 @@ bool as_fleet_is_call_target(const struct as_fleet *f, struct as_str model);
  * them (docs/protocol/link.md), so that a version reads what it reads of workers. */
 struct as_fleet_record {
     struct as_str deployment;
-    struct as_str model; /* "NAME:VERSION"; empty: `frames` are the settings */
-    struct as_str
-        frames;    /* REGISTER, or OPTIONS, TRAFFIC, SERVICES; empty: no worker has the model now */
-    bool whole;    /* settings: every model that it has now was recorded */
+    struct as_str model;  /* "NAME:VERSION"; empty: `frames` are the settings */
+    struct as_str frames; /* REGISTER, or OPTIONS, TRAFFIC, ROUTER, SERVICES; empty: no worker has
+                             the model now */
+    bool whole;           /* settings: every model that it has now was recorded */
     bool declared; /* for as_fleet_restore: by its code, and no worker has registered it yet */
 };
 
@@ -240,6 +240,7 @@ struct as_fleet_replica {
     struct as_str name, deployment, state; /* "ready", "draining", "starting", "lost" */
     struct as_str kind;                    /* "native", "simple" */
     uint32_t pid, slots, ongoing, beyond, unanswered;
+    uint32_t models; /* multiplexed ones that it holds or loads */
     enum as_breaker_state breaker;
     as_ns service;
     uint64_t epoch;

@@ -110,7 +110,7 @@ static int ensure_core(struct as_fleet_deployment *d, const struct as_frame_regi
     int err;
 
     conf.seed += d->number;
-    conf.router.asks = d->policy != NULL;
+    conf.router = as_fleet_router_conf(d);
     if (r->max_queued)
         conf.max_queued = r->max_queued;
     if (d->core) {
@@ -527,6 +527,7 @@ void as_fleet_remove_deployment(struct as_fleet_deployment *d)
     as_fleet_forget_records(d);
     d->max_queued = 0;
     d->options = (struct as_fleet_options){0};
+    memset(&d->router, 0, sizeof(d->router));
     d->declared = false;
     memset(d->exits, 0, sizeof(d->exits));
     d->deleted = d->gone = false;

@@ -12,6 +12,7 @@
 #include "link/fleet/call_graph.h"
 #include "link/fleet/fleet.h"
 #include "link/fleet/unknown_peer.h"
+#include "wire/frame/frame_router.h"
 #include "io/loop/death_watch.h"
 
 struct as_upstream;
@@ -102,6 +103,7 @@ struct as_fleet_deployment {
     struct as_buf settings;    /* as they were recorded last */
     struct as_traffic traffic; /* as its workers declare; owns the text */
     struct as_service_set *services; /* likewise: gRPC services of the user; NULL: none */
+    struct as_frame_router router;   /* how replicas are chosen, as its workers declare */
     uint64_t exits[AS_FLEET_EXITS];  /* how its processes ended */
     struct as_fleet_model *models;
     uint32_t n_models;
@@ -263,6 +265,23 @@ int as_fleet_read_services(const struct as_frame *frame, struct as_service_set *
                            const char **ret_why);
 void as_fleet_put_services(const struct as_service_set *set, struct as_outq *q);
 void as_fleet_set_options(struct as_fleet_deployment *d, const struct as_fleet_options *o);
+
+/* --- how replicas are chosen: fleet_router.c --- */
+
+/* The settings of the deployment, else those of the server; whether a policy process is asked. */
+struct as_router_conf as_fleet_router_conf(const struct as_fleet_deployment *d);
+/* How its workers want replicas to be chosen. A policy that is not known is logged, and the
+ * server's is used. */
+void as_fleet_set_router(struct as_fleet_deployment *d, const struct as_frame_router *said);
+/* Sets the keys of a request's model and session, as its payload names them. */
+void as_fleet_set_keys(const struct as_fleet_deployment *d, struct as_call *c);
+/* models: a checked report of multiplexed models. */
+void as_fleet_set_held(const struct as_fleet_deployment *d, struct as_replica *r,
+                       struct as_str models);
+/* Before the replica's first slots. Its name has its number, so that a process that replaces
+ * another one has the same place on a ring of hashes. */
+void as_fleet_set_place(struct as_replica *r, struct as_str name);
+
 /* Updates `ready` after a replica was added, removed or drained. d may be NULL. */
 void as_fleet_update_ready(struct as_fleet_deployment *d);
 /* Counts the deployment's upstreams. since: until when the upstream served; 0: it will not come

@@ -1,6 +1,6 @@
 /* Records: what the next dispatcher is told about a deployment of our processes before a worker of
  * it connects. A model is its REGISTER frame; the settings of the deployment are an OPTIONS and a
- * TRAFFIC frame, and SERVICES if it has any. */
+ * TRAFFIC frame, and ROUTER and SERVICES if it has any. */
 #include "base/err.h"
 #include "link/fleet/fleet_deployment.h"
 #include "link/fleet/upstream.h"
@@ -113,6 +113,8 @@ static void put_settings(const struct as_fleet_deployment *d, struct as_outq *q)
 
     put_options(d, q);
     as_frame_put_traffic(q, &t);
+    if (!as_frame_router_is_empty(&d->router))
+        as_frame_put_router(q, &d->router);
     if (d->services)
         as_fleet_put_services(d->services, q);
 }
@@ -203,6 +205,16 @@ static int restore_traffic(struct as_fleet_deployment *d, const struct as_frame 
     return err;
 }
 
+static int restore_router(struct as_fleet_deployment *d, const struct as_frame *frame)
+{
+    struct as_frame_router r;
+    int err = as_frame_get_router(frame, &r);
+
+    if (!err)
+        as_fleet_set_router(d, &r);
+    return err;
+}
+
 static int restore_services(struct as_fleet_deployment *d, const struct as_frame *frame,
                             const char **ret_why)
 {
@@ -220,7 +232,7 @@ static int restore_services(struct as_fleet_deployment *d, const struct as_frame
 static int restore_frame(struct as_fleet_deployment *d, const struct as_frame *frame, bool recorded,
                          const char **ret_why)
 {
-    *ret_why = "malformed OPTIONS or TRAFFIC";
+    *ret_why = "malformed OPTIONS, TRAFFIC or ROUTER";
     switch (frame->type) {
     case AS_FRAME_REGISTER:
         return restore_model(d, frame, recorded, ret_why);
@@ -228,6 +240,8 @@ static int restore_frame(struct as_fleet_deployment *d, const struct as_frame *f
         return restore_options(d, frame);
     case AS_FRAME_TRAFFIC:
         return restore_traffic(d, frame);
+    case AS_FRAME_ROUTER:
+        return restore_router(d, frame);
     case AS_FRAME_SERVICES:
         return restore_services(d, frame, ret_why);
     default:

@@ -62,6 +62,7 @@ void as_fleet_each_replica(struct as_fleet *f,
             r.slots = as_replica_slots(u->replica);
             r.ongoing = as_replica_ongoing(u->replica);
             r.beyond = as_replica_beyond(u->replica);
+            r.models = as_replica_models(u->replica);
             r.unanswered = as_replica_unanswered(u->replica);
             r.service = as_replica_service(u->replica);
             r.breaker = as_replica_breaker(u->replica);

@@ -230,9 +230,8 @@ static void attach(struct as_policy *p, struct as_upstream *u)
 /* From now on the deployment's requests are put to the router, or not any more. */
 static void update_router(struct as_fleet_deployment *d)
 {
-    struct as_router_conf conf = d->fleet->conf.deployment.router;
+    struct as_router_conf conf = as_fleet_router_conf(d);
 
-    conf.asks = d->policy != NULL;
     if (d->core)
         AS_ASSERT(as_deployment_set_router(d->core, &conf, as_loop_now(d->fleet->loop)) == 0);
 }

@@ -23,6 +23,7 @@
 #include "link/native/caller.h"
 #include "link/transport/loop_socket.h"
 #include "wire/frame/frame_reader.h"
+#include "wire/frame/frame_router.h"
 
 enum as_link_state {
     AS_LINK_HELLO,     /* waits for HELLO */
@@ -127,6 +128,8 @@ struct as_link {
     struct as_link_health health;
     struct as_frame_traffic traffic;      /* the worker's last TRAFFIC … */
     char fallback[AS_FRAME_NAME];         /* … and its text */
+    struct as_frame_router router;        /* its last ROUTER … */
+    bool has_router;                      /* … if it has sent one */
     struct as_service_set *services;      /* of its SERVICES; NULL: none */
     struct as_caller *caller;             /* its own calls; NULL: it has made none */
     struct as_buf reports[AS_REPORT_END]; /* the last REPORT of each kind */
@@ -209,6 +212,7 @@ void as_link_fail_control(struct as_link *l, const char *why); /* the pending on
 
 void as_link_on_traffic(struct as_link *l, const struct as_frame *f);
 void as_link_on_services(struct as_link *l, const struct as_frame *f);
+void as_link_on_router(struct as_link *l, const struct as_frame *f);
 void as_link_apply_traffic(struct as_link *l); /* before a REGISTER, and when READY */
 /* The link was removed from the fleet's list: what the other workers declare is valid again. */
 void as_link_restore_traffic(const struct as_link *gone);

@@ -286,9 +286,12 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
         as_link_end(l, "the deployment has as many replicas as it can have", AS_LOSS_KILLED);
         return;
     }
-    if (first)
-        as_upstream_init_models(&l->up);
     if (first) {
+        as_upstream_init_models(&l->up);
+        as_fleet_set_place(l->up.replica, as_str_of(l->up.name));
+        if (l->reports[AS_REPORT_MODEL_IDS].n)
+            as_fleet_set_held(l->up.deploy, l->up.replica,
+                              as_buf_slice(&l->reports[AS_REPORT_MODEL_IDS]));
         as_link_move(l, AS_LINK_READY);
         l->last_ping = now;
     }

@@ -397,6 +397,8 @@ static void on_frame(struct as_link *l, const struct as_frame *f)
         as_link_on_options(l, f);
     else if (f->type == AS_FRAME_TRAFFIC)
         as_link_on_traffic(l, f);
+    else if (f->type == AS_FRAME_ROUTER)
+        as_link_on_router(l, f);
     else if (f->type == AS_FRAME_SERVICES)
         as_link_on_services(l, f);
     else if (f->type == AS_FRAME_POLICY)

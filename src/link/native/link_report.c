@@ -37,6 +37,8 @@ void as_link_on_report(struct as_link *l, const struct as_frame *f)
     }
     l->report_refused = false;
     as_buf_set(&l->reports[r.kind], r.text);
+    if (r.kind == AS_REPORT_MODEL_IDS && l->up.replica)
+        as_fleet_set_held(l->up.deploy, l->up.replica, r.text);
     l->up.n_reports++;
 }
 

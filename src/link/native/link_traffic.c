@@ -1,5 +1,5 @@
-/* TRAFFIC and SERVICES frames: what a deployment declares about canary, mirror and fallback, and
- * the gRPC services of the user that it serves.
+/* TRAFFIC, ROUTER and SERVICES frames: what a deployment declares about canary, mirror and
+ * fallback, how its replicas are chosen, and the gRPC services of the user that it serves.
  *
  * Each of its workers declares it, and the last declaration counts. The first worker of a
  * deployment is heard when it registers its first model, so that a canary is never the default
@@ -19,6 +19,8 @@ static void apply_traffic(const struct as_link *l)
                                                             .canary = t->canary,
                                                             .mirror = t->mirror,
                                                             .fallback = t->fallback});
+    if (l->has_router)
+        as_fleet_set_router(l->up.deploy, &l->router);
     as_fleet_set_services(l->up.deploy, l->services);
 }
 
@@ -42,6 +44,17 @@ void as_link_on_traffic(struct as_link *l, const struct as_frame *f)
         memcpy(l->fallback, t.fallback.p, t.fallback.n);
     t.fallback.p = l->fallback;
     l->traffic = t;
+    if (as_link_is_up(l))
+        apply_traffic(l);
+}
+
+void as_link_on_router(struct as_link *l, const struct as_frame *f)
+{
+    if (l->state == AS_LINK_HELLO || as_frame_get_router(f, &l->router)) {
+        as_link_protocol_error(l, "malformed ROUTER, or ROUTER before HELLO");
+        return;
+    }
+    l->has_router = true;
     if (as_link_is_up(l))
         apply_traffic(l);
 }

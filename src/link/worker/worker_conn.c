@@ -114,6 +114,7 @@ static int send_hello(struct as_worker *w, struct as_worker_link *l)
     as_frame_put_hello(&l->out, &h);
     as_worker_send_options(w, l);
     as_worker_send_traffic(w, l);
+    as_worker_send_router(w, l);
     as_worker_send_services(w, l);
     for (uint32_t i = 0; i < w->n_models; i++) {
         l->registered[i] = false;

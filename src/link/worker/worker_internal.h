@@ -19,7 +19,7 @@
  *   worker_run.c         the main loop: connects, runs handlers (here or in threads), drains
  *   worker_guard.c       who serves the socket: the runner, the event loop or the guard; bytes out
  *   worker_admin.c       CONTROL (health checks, reconfiguration) and OPTIONS
- *   worker_traffic.c     TRAFFIC: canary, mirror and fallback of the deployment
+ *   worker_traffic.c     TRAFFIC: canary, mirror and fallback of the deployment; ROUTER
  *   worker_local_call.c  requests that the program itself makes, without a server
  *   worker_http.c        requests of HTTP: heads, bodies, answers
  *   worker_ws.c          websockets: messages in both directions
@@ -42,6 +42,7 @@
 #include "link/transport/transport.h"
 #include "link/worker/worker_out.h"
 #include "wire/frame/frame_reader.h"
+#include "wire/frame/frame_router.h"
 
 #include <anyserve/worker.h>
 #include <pthread.h>
@@ -202,6 +203,8 @@ struct as_worker {
     struct as_frame_options options; /* sent to the server */
     struct as_frame_traffic traffic; /* sent to the server … */
     char fallback[AS_FRAME_NAME];    /* … and its text */
+    struct as_frame_router router;   /* sent to the server, if it was set */
+    bool has_router;
     struct as_buf services;          /* the frame SERVICES; empty: none */
     struct as_list asks;             /* CONTROLs that wait for the runner */
     atomic_uint n_asks;              /* how many as_worker_next_ask may take: 0 or n_queued_asks */
@@ -549,6 +552,7 @@ bool as_worker_ws_begin_data(struct as_worker *w, struct as_worker_req *q, const
 /* --- worker_traffic.c --- */
 
 void as_worker_send_traffic(struct as_worker *w, struct as_worker_link *l);  /* on a new link */
+void as_worker_send_router(struct as_worker *w, struct as_worker_link *l);   /* likewise */
 void as_worker_send_services(struct as_worker *w, struct as_worker_link *l); /* likewise */
 
 /* --- worker_guard.c --- */

@@ -1,4 +1,5 @@
-/* TRAFFIC: the canary, mirror and fallback of the deployment, sent to the server. */
+/* TRAFFIC and ROUTER: the canary, mirror and fallback of the deployment, and how its replicas are
+ * chosen, sent to the server. */
 #include "link/worker/worker_internal.h"
 
 #include <string.h>
@@ -52,4 +53,65 @@ void as_worker_send_traffic(struct as_worker *w, struct as_worker_link *l)
 
     if (t->flags || t->mirror || t->fallback.n)
         as_frame_put_traffic(&l->out, t);
+}
+
+/* --- how replicas are chosen --- */
+
+/* 0 is left out; AS_NEVER stands for 0. False: it is out of range. */
+static bool set_value(struct as_frame_router *r, enum as_frame_router_key key, uint64_t v)
+{
+    return !v || as_frame_router_set(r, key, v == AS_NEVER ? 0 : v);
+}
+
+static bool encode_router(const struct as_worker_router *v, struct as_frame_router *r)
+{
+    struct as_str policy = as_str_of(v->policy ? v->policy : "");
+
+    memset(r, 0, sizeof(*r));
+    if (policy.n > AS_FRAME_ROUTER_POLICY ||
+        strspn(policy.p, "abcdefghijklmnopqrstuvwxyz0123456789_") != policy.n)
+        return false;
+    memcpy(r->policy, policy.p, policy.n);
+    if (v->session_header && v->session_header[0] &&
+        !as_frame_router_header(r->session_header, as_str_of(v->session_header)))
+        return false;
+    return v->fallbacks >= -1 && set_value(r, AS_FRAME_ROUTER_MAX_WAIT, v->max_wait) &&
+           set_value(r, AS_FRAME_ROUTER_VIRTUAL_NODES, v->virtual_nodes) &&
+           set_value(r, AS_FRAME_ROUTER_FALLBACKS,
+                     v->fallbacks < 0 ? AS_NEVER : (uint64_t)v->fallbacks) &&
+           set_value(r, AS_FRAME_ROUTER_BOUND, v->bound) &&
+           set_value(r, AS_FRAME_ROUTER_SESSION_TTL, v->session_ttl) &&
+           set_value(r, AS_FRAME_ROUTER_MAX_SESSIONS, v->max_sessions) &&
+           set_value(r, AS_FRAME_ROUTER_PREFER_LOCAL, v->prefer_local) &&
+           set_value(r, AS_FRAME_ROUTER_ASK_FIRST, v->ask_first) &&
+           set_value(r, AS_FRAME_ROUTER_ASK_FACTOR, v->ask_factor) &&
+           set_value(r, AS_FRAME_ROUTER_ASK_MAX, v->ask_max);
+}
+
+int as_worker_set_router(struct as_worker *w, const struct as_worker_router *router)
+{
+    struct as_worker_router v;
+    struct as_frame_router r;
+    bool same;
+
+    if (!as_worker_copy_struct(&v, sizeof(v), router) || !encode_router(&v, &r))
+        return AS_EINVALID;
+    pthread_mutex_lock(&w->mu);
+    same = w->has_router && memcmp(&r, &w->router, sizeof(r)) == 0;
+    w->router = r;
+    w->has_router = true;
+    AS_WORKER_LINKS(w, l)
+    {
+        if (l->state == AS_WORKER_LIVE && !same)
+            as_frame_put_router(&l->out, &w->router);
+    }
+    as_worker_send(w);
+    pthread_mutex_unlock(&w->mu);
+    return 0;
+}
+
+void as_worker_send_router(struct as_worker *w, struct as_worker_link *l)
+{
+    if (w->has_router)
+        as_frame_put_router(&l->out, &w->router);
 }

@@ -4,7 +4,7 @@
 #include "conf/spec/spec_plan.h"
 
 #include "spec_case.h"
-#include "wire/frame/frame.h"
+#include "wire/frame/frame_router.h"
 
 static const struct as_plan_policy server = {
     .restart = {.base = AS_MS, .max = AS_SEC, .healthy = AS_SEC, .give_up = 5},
@@ -148,6 +148,8 @@ static void changes_have_user_config_only_on_request(void **state AS_UNUSED)
     check_changes(DEPLOYMENT("version: x"), true, RANKS "\"user_config\":null,\"options\":{}}");
 }
 
+static struct as_frame_router router; /* of read_settings */
+
 /* The frames as the dispatcher reads them. */
 static void read_settings(const char *text, bool debugging, struct as_frame_options *ret_o,
                           struct as_frame_traffic *ret_t, char fallback[16])
@@ -161,10 +163,13 @@ static void read_settings(const char *text, bool debugging, struct as_frame_opti
     n = as_frame_next(b.p, b.n, &f);
     assert_true(n > 0 && f.type == AS_FRAME_OPTIONS);
     assert_int_equal(as_frame_get_options(&f, ret_o), 0);
-    assert_int_equal(as_frame_next(b.p + n, b.n - (size_t)n, &f), (int64_t)b.n - n);
+    n += as_frame_next(b.p + n, b.n - (size_t)n, &f);
     assert_int_equal(f.type, AS_FRAME_TRAFFIC);
     assert_int_equal(as_frame_get_traffic(&f, ret_t), 0);
     snprintf(fallback, 16, "%.*s", AS_STR_FMT(ret_t->fallback));
+    assert_int_equal(as_frame_next(b.p + n, b.n - (size_t)n, &f), (int64_t)b.n - n);
+    assert_int_equal(f.type, AS_FRAME_ROUTER);
+    assert_int_equal(as_frame_get_router(&f, &router), 0);
     as_buf_fini(&b);
     as_spec_free(s);
 }
@@ -178,6 +183,10 @@ static void settings_are_as_a_worker_says_them(void **state AS_UNUSED)
     read_settings(DEPLOYMENT("version: x"), false, &o, &t, fallback);
     assert_int_equal(o.has, 0);
     assert_true(!t.flags && !t.canary && !t.mirror && !fallback[0]);
+    assert_true(as_frame_router_is_empty(&router)); /* it takes back a former one */
+    read_settings(DEPLOYMENT("request_router_config: {request_router_class: session}"), false, &o,
+                  &t, fallback);
+    assert_string_equal(router.policy, "session");
     read_settings(DEPLOYMENT("request_timeout_s: 2.5, idempotent: false, max_queued_requests: -1, "
                              "max_queued_requests_per_caller: true, canary_percent: 0.5, "
                              "mirror_percent: 100, fallback: other"),

@@ -1,0 +1,86 @@
+/* How replicas are chosen: the settings of each deployment, and what its requests and replicas tell
+ * the router. */
+#include "base/err.h"
+#include "link/fleet/fleet_deployment.h"
+#include "link/fleet/route_key.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t value_or(const struct as_frame_router *r, enum as_frame_router_key key,
+                         uint64_t otherwise)
+{
+    return r->has >> key & 1 ? r->value[key] : otherwise;
+}
+
+struct as_router_conf as_fleet_router_conf(const struct as_fleet_deployment *d)
+{
+    const struct as_frame_router *r = &d->router;
+    struct as_router_conf c = d->fleet->conf.deployment.router;
+
+    static_assert(AS_PREFERENCE_LINKS == 8, "the range of AS_FRAME_ROUTER_FALLBACKS");
+    if (r->policy[0] && as_router_of(r->policy) >= 0)
+        c.policy = (enum as_router)as_router_of(r->policy);
+    c.max_wait = value_or(r, AS_FRAME_ROUTER_MAX_WAIT, c.max_wait);
+    c.virtual_nodes = (uint32_t)value_or(r, AS_FRAME_ROUTER_VIRTUAL_NODES, c.virtual_nodes);
+    c.fallbacks = (uint32_t)value_or(r, AS_FRAME_ROUTER_FALLBACKS, c.fallbacks);
+    c.bound = (uint32_t)value_or(r, AS_FRAME_ROUTER_BOUND, c.bound);
+    c.session_ttl = value_or(r, AS_FRAME_ROUTER_SESSION_TTL, c.session_ttl);
+    c.max_sessions = (uint32_t)value_or(r, AS_FRAME_ROUTER_MAX_SESSIONS, c.max_sessions);
+    c.prefer_near = value_or(r, AS_FRAME_ROUTER_PREFER_LOCAL, c.prefer_near);
+    c.ask_again_first = value_or(r, AS_FRAME_ROUTER_ASK_FIRST, c.ask_again_first);
+    c.ask_factor = (uint32_t)value_or(r, AS_FRAME_ROUTER_ASK_FACTOR, c.ask_factor);
+    c.ask_again_max = value_or(r, AS_FRAME_ROUTER_ASK_MAX, c.ask_again_max);
+    c.asks = d->policy != NULL;
+    return c;
+}
+
+void as_fleet_set_router(struct as_fleet_deployment *d, const struct as_frame_router *said)
+{
+    struct as_router_conf conf;
+    int err;
+
+    if (memcmp(&d->router, said, sizeof(*said)) == 0)
+        return; /* another worker has said it: sessions must not be forgotten */
+    d->router = *said;
+    conf = as_fleet_router_conf(d);
+    if (said->policy[0] && as_router_of(said->policy) < 0)
+        as_log_event(d->fleet->log, AS_LOG_WARN, "router_unknown",
+                     "deployment=%s router=%s action=\"%s is used\"", as_id_shown_z(d->name),
+                     said->policy, as_router_name(conf.policy));
+    if (!d->core)
+        return;
+    err = as_deployment_set_router(d->core, &conf, as_loop_now(d->fleet->loop));
+    AS_ASSERT(!err); /* the ranges were checked */
+    as_log_event(d->fleet->log, AS_LOG_INFO, "router", "deployment=%s router=%s",
+                 as_id_shown_z(d->name), as_router_name(conf.policy));
+    as_fleet_record_settings(d);
+}
+
+void as_fleet_set_keys(const struct as_fleet_deployment *d, struct as_call *c)
+{
+    uint64_t seed = d->fleet->conf.deployment.seed;
+    const char *header = d->router.session_header;
+    struct as_route_ids ids = as_route_find_ids(
+        &c->payload, header[0] ? as_str_of(header) : AS_STR(AS_ROUTE_SESSION_HEADER));
+
+    c->core.model_key = ids.model.n ? as_route_key(ids.model, seed) : 0;
+    c->core.session_key = ids.session.n ? as_route_key(ids.session, seed) : 0;
+}
+
+void as_fleet_set_held(const struct as_fleet_deployment *d, struct as_replica *r,
+                       struct as_str models)
+{
+    uint64_t *keys;
+    uint32_t n;
+
+    if (as_route_read_models(models, d->fleet->conf.deployment.seed, &keys, &n))
+        return; /* out of memory: a worse choice only */
+    as_replica_set_held(r, keys, n, as_loop_now(d->fleet->loop));
+    free(keys);
+}
+
+void as_fleet_set_place(struct as_replica *r, struct as_str name)
+{
+    as_replica_set_place(r, as_str_hash(name), (struct as_place){0});
+}
