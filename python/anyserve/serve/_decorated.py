@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import types
 import weakref
 from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 
 from . import context
 
 T = TypeVar("T")
+LOADER = "_anyserve_loads_models"  # the attribute of a function that `serve.multiplexed` has decorated
 PLACE = "_anyserve_decorated"  # the attribute of an object that holds its values
+
+
+def has_loader(kind: type) -> bool:
+    """Whether a class has a method that `serve.multiplexed` has decorated."""
+    return any(isinstance(v, types.FunctionType) and LOADER in v.__dict__ for base in kind.__mro__ for v in vars(base).values())
 
 
 class Decorated:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Se
 from ..runtime.log import log_event
 from . import context
 from ._calls.transport import current_request
-from ._decorated import Decorated
+from ._decorated import LOADER, Decorated
 from ._replica.finalizer import call_del
 from .metrics import LATENCY_BUCKETS_MS, Counter, Gauge, Histogram
 
@@ -239,6 +239,7 @@ def multiplexed(func: Optional[Callable[..., Any]] = None, max_num_models_per_re
             return await decorated.value(owner, make).get(args[-1])
 
         decorated = Decorated(wrapper)
+        setattr(wrapper, LOADER, True)
         return wrapper
 
     return decorate if func is None else decorate(func)

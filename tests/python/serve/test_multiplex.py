@@ -329,13 +329,47 @@ async def test_the_replica_reports_what_it_holds():
     core = await replica_of(Models)
     sent = []
     core.report_to(lambda kind, text: sent.append(json.loads(text)) if kind == 2 else None)
-    assert sent == []
+    assert sent == [[]]  # before the first request, so that the dispatcher knows that models count
     for model_id in "a", "b", "c":
         await call(core, "__call__", model_id)
     # a model that waits for its place or is being loaded counts
-    assert sent == [["a"], ["a", "b"], ["a", "b", "c"], ["b", "c"]]
+    assert sent[1:] == [["a"], ["a", "b"], ["a", "b", "c"], ["b", "c"]]
     core.report_to(lambda kind, text: sent.append((kind, text)))  # a new connection
     assert (2, '["b", "c"]') in sent
+    core.report_to(None)
+
+
+@on_loop
+async def test_a_replica_without_loaders_reports_no_models():
+    def plain():
+        pass
+
+    core = await replica_of(plain)
+    sent = []
+    core.report_to(lambda kind, text: sent.append(kind))
+    core.report_to(None)
+    assert 2 not in sent
+
+
+@on_loop
+async def test_a_load_is_reported_before_it_begins():
+    import json
+
+    reports, seen = [], []
+
+    class Slow:
+        @multiplexed
+        async def load(self, model_id):
+            seen.append(list(reports))
+            return model_id
+
+        async def __call__(self):
+            return await self.load(get_multiplexed_model_id())
+
+    core = await replica_of(Slow)
+    core.report_to(lambda kind, text: reports.append(json.loads(text)) if kind == 2 else None)
+    await call(core, "__call__", model_id="m")
+    assert seen == [[[], ["m"]]]
     core.report_to(None)
 
 

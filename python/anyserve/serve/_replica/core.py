@@ -38,6 +38,7 @@ from .finalizer import call_del
 from .reports import Reporter, Send
 from .sync_calls import NotGenerator, SyncCalls
 from .._calls.transport import current_request
+from .._decorated import has_loader
 from .._payload import text_of, traceback_of
 from ..exceptions import RayServeException, TaskCancelledError
 from ..metrics import registry
@@ -119,6 +120,7 @@ class ReplicaCore:
         self._sync: Optional[SyncCalls] = None
         self._idle: Optional[asyncio.Event] = None  # set while `drain` waits and no call runs
         self._reporter: Optional[Reporter] = None
+        self._is_multiplexed = inspect.isclass(func_or_class) and has_loader(func_or_class)
         self._multiplexers: List[Any] = []  # of multiplex.py, in the order of their first use
         self._stopped = False
 
@@ -522,8 +524,9 @@ class ReplicaCore:
         return sum(map(len, self._multiplexers))
 
     def model_ids(self) -> Optional[List[str]]:
-        """The multiplexed models that are loaded or being loaded. None: the replica has no loader that was used."""
-        if not self._multiplexers:
+        """The multiplexed models that are loaded or being loaded. None: the replica has no loader, as far as is known: its class
+        has none, and no other one was used."""
+        if not self._multiplexers and not self._is_multiplexed:
             return None
         return sorted({i for m in self._multiplexers for i in m.model_ids()})
 

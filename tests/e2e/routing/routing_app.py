@@ -1,0 +1,48 @@
+"""Applications whose answers tell which replica has given them: multiplexed models, and sessions.
+
+`models` serves HTTP and userdefined.Greeter; `front` calls it by a handle, as its query says.
+"""
+
+import asyncio
+import json
+import os
+
+import greeter_pb2 as pb
+
+from anyserve import serve
+
+LOADS = os.environ.get("LOADS")  # the file with a line for each load of a model
+
+
+@serve.deployment
+class Models:
+    @serve.multiplexed(max_num_models_per_replica=8)
+    async def load(self, model_id):
+        with open(LOADS, "a") as f:
+            f.write(model_id + "\n")
+        return model_id
+
+    async def answer(self, gate=""):
+        if gate:  # a FIFO: until somebody writes
+            with await asyncio.to_thread(open, gate) as f:
+                f.read()
+        model_id = serve.get_multiplexed_model_id()
+        return {"pid": os.getpid(), "replica": serve.get_replica_context().replica_tag,
+                "model": await self.load(model_id) if model_id else ""}
+
+    async def __call__(self, request):
+        return await self.answer(request.query_params.get("gate", ""))
+
+    async def Hello(self, request):
+        return pb.Greeting(text=json.dumps(await self.answer()))
+
+
+@serve.deployment
+class Front:
+    async def __call__(self, request):
+        models = serve.get_app_handle("models")
+        return await models.options(method_name="answer", **request.query_params).remote()
+
+
+models = Models.bind()
+front = Front.bind()
