@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "wire/frame/frame_policy.h"
+#include "wire/frame/frame_router.h"
 #include "wire/frame/frame_services.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -151,6 +152,27 @@ static void check_traffic(const struct as_frame *f, const struct as_frame_traffi
     as_outq_fini(&q);
 }
 
+/* What was accepted is in its bounds, and is written as it was read. */
+static void check_router(const struct as_frame *f)
+{
+    struct as_frame_router r, again;
+    struct as_outq q;
+    struct as_buf b;
+    struct as_frame copy;
+
+    if (as_frame_get_router(f, &r))
+        return;
+    as_outq_init(&q);
+    as_buf_init(&b);
+    as_frame_put_router(&q, &r);
+    as_outq_peek(&q, &b);
+    AS_ASSERT(as_frame_next(b.p, b.n, &copy) > 0);
+    AS_ASSERT(as_frame_get_router(&copy, &again) == 0);
+    AS_ASSERT(as_frame_router_eq(&r, &again));
+    as_buf_fini(&b);
+    as_outq_fini(&q);
+}
+
 /* One encoding here, too. */
 static void check_services(const struct as_frame *f)
 {
@@ -266,6 +288,7 @@ static void small(const struct as_frame *f)
                 (key == AS_FRAME_OPT_MAX_QUEUED && options.value[key] == AS_FRAME_QUEUED_ANY));
         AS_ASSERT(!(options.has & 1) && options.has >> AS_FRAME_OPTION_END == 0);
     }
+    check_router(f);
     if (as_frame_get_traffic(f, &traffic) == 0) {
         AS_ASSERT(traffic.canary <= AS_FRAME_SHARE && traffic.mirror <= AS_FRAME_SHARE);
         touch_str(traffic.fallback);

@@ -40,7 +40,7 @@ void as_fleet_set_router(struct as_fleet_deployment *d, const struct as_frame_ro
     struct as_router_conf conf;
     int err;
 
-    if (memcmp(&d->router, said, sizeof(*said)) == 0)
+    if (as_frame_router_eq(&d->router, said))
         return; /* another worker has said it: sessions must not be forgotten */
     d->router = *said;
     conf = as_fleet_router_conf(d);

@@ -55,7 +55,8 @@ static void find_grpc_session(struct as_str block, struct as_str header, struct 
 
 struct as_route_ids as_route_find_ids(const struct as_payload *p, struct as_str session_header)
 {
-    bool is_http = p->kind == AS_FRAME_HTTP, is_call = p->kind == AS_FRAME_CALL;
+    bool is_http = p->kind == AS_FRAME_HTTP, is_call = p->kind == AS_FRAME_CALL,
+         is_tensors = !is_http && !is_call;
     const struct as_meta *meta = is_http ? p->http->meta : p->msg.meta;
     uint32_t n = is_http ? p->http->n_meta : p->msg.n_meta;
     struct as_str session = is_call ? SESSION_RECORD : session_header, of_service = {0};
@@ -64,14 +65,12 @@ struct as_route_ids as_route_find_ids(const struct as_payload *p, struct as_str 
     for (uint32_t i = 0; i < n; i++) {
         const struct as_meta *m = &meta[i];
 
-        if (is_named(m->key, MODEL_HEADER))
+        if (is_named(m->key, MODEL_HEADER) || (is_tensors && is_named(m->key, MODEL_METADATA)))
             ids.model = m->value;
         else if (is_named(m->key, session))
             ids.session = m->value;
         else if (is_call && as_str_eq(m->key, GRPC_RECORD))
             find_grpc_session(m->value, session_header, &of_service);
-        else if (!is_http && !is_call && is_named(m->key, MODEL_METADATA))
-            ids.model = m->value;
     }
     if (!ids.session.n)
         ids.session = of_service;

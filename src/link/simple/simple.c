@@ -469,6 +469,7 @@ static void admit(struct registration *j, struct as_simple *s)
     as_list_push(&f->upstreams, &s->up.node);
     as_upstream_add_model(&s->up, j->target);
     as_upstream_init_models(&s->up);
+    as_fleet_set_place(s->up.replica, as_str_of(s->up.name));
     as_simple_registry_add(s);
     as_simple_conn_adopt(s, j->fd);
     schedule_lease(s);

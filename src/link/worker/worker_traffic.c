@@ -97,7 +97,7 @@ int as_worker_set_router(struct as_worker *w, const struct as_worker_router *rou
     if (!as_worker_copy_struct(&v, sizeof(v), router) || !encode_router(&v, &r))
         return AS_EINVALID;
     pthread_mutex_lock(&w->mu);
-    same = w->has_router && memcmp(&r, &w->router, sizeof(r)) == 0;
+    same = w->has_router && as_frame_router_eq(&r, &w->router);
     w->router = r;
     w->has_router = true;
     AS_WORKER_LINKS(w, l)

@@ -13,7 +13,7 @@ const struct as_frame_router_range as_frame_router_ranges[AS_FRAME_ROUTER_END] =
     [AS_FRAME_ROUTER_VIRTUAL_NODES] = {1, 1000},
     [AS_FRAME_ROUTER_FALLBACKS] = {0, 7},
     [AS_FRAME_ROUTER_BOUND] = {100, 10000},
-    [AS_FRAME_ROUTER_SESSION_TTL] = {AS_MS, 365 * 86400 * AS_SEC},
+    [AS_FRAME_ROUTER_SESSION_TTL] = {AS_MS, 365 * (86400 * AS_SEC)},
     [AS_FRAME_ROUTER_MAX_SESSIONS] = {1, 1000000},
     [AS_FRAME_ROUTER_PREFER_LOCAL] = {0, 1},
     [AS_FRAME_ROUTER_ASK_FIRST] = {AS_MS, 3600 * AS_SEC},
@@ -58,6 +58,16 @@ bool as_frame_router_set(struct as_frame_router *r, enum as_frame_router_key key
     r->has |= 1u << key;
     r->value[key] = value;
     return true;
+}
+
+bool as_frame_router_eq(const struct as_frame_router *a, const struct as_frame_router *b)
+{
+    for (uint32_t key = 1; key < AS_FRAME_ROUTER_END; key++) {
+        if ((a->has >> key & 1) && a->value[key] != b->value[key])
+            return false;
+    }
+    return a->has == b->has && strcmp(a->policy, b->policy) == 0 &&
+           strcmp(a->session_header, b->session_header) == 0;
 }
 
 bool as_frame_router_is_empty(const struct as_frame_router *r)

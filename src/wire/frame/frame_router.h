@@ -31,7 +31,6 @@ struct as_frame_router_range {
 };
 extern const struct as_frame_router_range as_frame_router_ranges[AS_FRAME_ROUTER_END];
 
-/* Fully zeroed before it is filled, so that memcmp compares two of them. */
 struct as_frame_router {
     char policy[AS_FRAME_ROUTER_POLICY + 1];         /* its name; "": the server's policy */
     char session_header[AS_FRAME_ROUTER_HEADER + 1]; /* "": x-session-id */
@@ -44,6 +43,7 @@ struct as_frame_router {
 bool as_frame_router_header(char ret_name[AS_FRAME_ROUTER_HEADER + 1], struct as_str name);
 /* Sets a value. False, with nothing changed: it is out of range. */
 bool as_frame_router_set(struct as_frame_router *r, enum as_frame_router_key key, uint64_t value);
+bool as_frame_router_eq(const struct as_frame_router *a, const struct as_frame_router *b);
 /* Nothing is set. */
 bool as_frame_router_is_empty(const struct as_frame_router *r);
 /* policy has lower-case letters, digits and '_' only, which is asserted, as the ranges are. */

@@ -236,8 +236,10 @@ static void reports_are_kept(void **state AS_UNUSED)
     h = serve(1, "d", "Callee");
     say_report(h, AS_REPORT_MODEL_IDS, "[\"m1\"]");
     assert_true(as_str_eq(seen.reports[AS_REPORT_MODEL_IDS], AS_STR("[\"m1\"]")));
+    assert_int_equal(seen.models, 1); /* its router knows them, too */
     say_report(h, AS_REPORT_MODEL_IDS, "[\"m1\", \"m2\"]");
     assert_true(as_str_eq(seen.reports[AS_REPORT_MODEL_IDS], AS_STR("[\"m1\", \"m2\"]")));
+    assert_int_equal(seen.models, 2);
     say_report(h, AS_REPORT_MODEL_IDS, "[broken");
     assert_true(as_str_eq(seen.reports[AS_REPORT_MODEL_IDS], AS_STR("[\"m1\", \"m2\"]")));
     say_report(h, 99, "of a later version");
@@ -253,6 +255,7 @@ static void reports_are_kept(void **state AS_UNUSED)
     assert_int_equal(seen.reports[AS_REPORT_MODEL_IDS].n, 1000);
     say_report(h, AS_REPORT_MODEL_IDS, "");
     assert_int_equal(seen.reports[AS_REPORT_MODEL_IDS].n, 0);
+    assert_int_equal(seen.models, 0);
     assert_int_equal(w.killed, 0);
     end();
 }

@@ -35,7 +35,18 @@ static void router_round_trip(void **state AS_UNUSED)
     assert_int_equal(as_frame_handling_of(&f), AS_FRAME_KNOWN);
     assert_string_equal(as_frame_type_name(AS_FRAME_ROUTER), "ROUTER");
     assert_int_equal(as_frame_get_router(&f, &out), 0);
-    assert_memory_equal(&in, &out, sizeof(in));
+    assert_true(as_frame_router_eq(&in, &out));
+    out.value[AS_FRAME_ROUTER_BOUND]--;
+    assert_false(as_frame_router_eq(&in, &out));
+    out = in;
+    out.policy[0] = 'x';
+    assert_false(as_frame_router_eq(&in, &out));
+    out = in;
+    out.session_header[0] = 'y';
+    assert_false(as_frame_router_eq(&in, &out));
+    out = in;
+    out.has &= ~(1u << AS_FRAME_ROUTER_BOUND);
+    assert_false(as_frame_router_eq(&in, &out));
     assert_false(as_frame_router_is_empty(&out));
     n = f.n;
     for (f.n = 0; f.n < n; f.n++)
