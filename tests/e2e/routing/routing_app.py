@@ -44,5 +44,23 @@ class Front:
         return await models.options(method_name="answer", **request.query_params).remote()
 
 
+class PidByWebsocket:
+    """An ASGI application: each websocket gets one message."""
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] != "websocket":
+            return
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.send", "text": str(os.getpid())})
+        await send({"type": "websocket.close"})
+
+
+@serve.deployment(num_replicas=3, max_ongoing_requests=10, request_router_config={"request_router_class": "session"})
+@serve.ingress(PidByWebsocket())
+class Sockets:
+    pass
+
+
 models = Models.bind()
+sockets = Sockets.bind()
 front = Front.bind()

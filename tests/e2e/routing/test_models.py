@@ -4,7 +4,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import Later, open_gate
+from routing_world import Later, open_gate
 from support import wait
 from support.process import procs
 

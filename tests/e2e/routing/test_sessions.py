@@ -4,8 +4,8 @@ import os
 import signal
 
 import pytest
-from conftest import open_gate
-from support import wait
+from routing_world import Later, open_gate
+from support import deployments, wait
 
 pytestmark = pytest.mark.core
 SESSIONS = [f"user-{i}" for i in range(24)]
@@ -45,12 +45,12 @@ def test_a_session_whose_replica_is_busy_waits_and_then_goes_elsewhere(routing, 
     assert busy.result()["pid"] == home
 
 
-def test_a_session_waits_for_its_replica_as_long_as_it_may(routing, later):
+def test_a_session_waits_for_its_replica_as_long_as_it_may(routing):
     r = routing(2, max_ongoing_requests=1, router=("session", {"max_wait_s": 3600}))
     home = r.session("s")["pid"]
     gate, busy = r.begin(x_session_id="s")
     r.wait_for(ongoing=1)
-    waiting = later(lambda: r.session("s"))
+    waiting = Later(lambda: r.session("s"))
     r.wait_for(waiting_for_preferred=1)
     assert r.session("another")["pid"] != home
     open_gate(gate)
@@ -73,6 +73,25 @@ def test_a_session_moves_when_its_replica_dies(routing, policy):
     if policy == "consistent_hash":  # the process that replaces it has its place on the ring
         assert again == {s: home[s]["replica"] for s in SESSIONS}
     assert again == {s: r.session(s)["replica"] for s in SESSIONS}
+
+
+def test_websockets_and_a_router_of_the_code(routing):
+    from support.protocol import websocket
+
+    r = routing(1)
+    r.more = ("sockets",)
+    r.deploy(1)
+    deployments.healthy(r.server, "Sockets", 3, "sockets")
+    r.server.forget_fds()
+
+    def pid(session):
+        with websocket.connect(r.server, "/sockets/", additional_headers={"X-Session-Id": session}) as s:
+            return int(s.recv())
+
+    home = {s: pid(s) for s in SESSIONS}
+    assert len(set(home.values())) == 3
+    assert home == {s: pid(s) for s in SESSIONS}
+    assert r.server.deployment("Sockets")["router"]["policy"] == "session"
 
 
 def test_models_of_the_open_inference_protocol_have_sessions(serve, tmp_path):
