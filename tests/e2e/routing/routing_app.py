@@ -40,8 +40,13 @@ class Models:
 @serve.deployment
 class Front:
     async def __call__(self, request):
-        models = serve.get_app_handle("models")
-        return await models.options(method_name="answer", **request.query_params).remote()
+        models, options = serve.get_app_handle("models"), dict(request.query_params)
+        if "session_size" in options:
+            options["session_id"] = "s" * int(options.pop("session_size"))
+        try:
+            return await models.options(method_name="answer", **options).remote()
+        except Exception as e:
+            return {"error": "%s: %s" % (type(e).__name__, e)}
 
 
 class PidByWebsocket:

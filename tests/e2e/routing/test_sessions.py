@@ -75,6 +75,14 @@ def test_a_session_moves_when_its_replica_dies(routing, policy):
     assert again == {s: r.session(s)["replica"] for s in SESSIONS}
 
 
+def test_the_id_of_a_session_may_have_64_kib(routing):
+    r = routing(2, max_ongoing_requests=10, router="consistent_hash")
+    home = r.call(session_size=65536)["pid"]
+    assert {r.call(session_size=65536)["pid"] for _ in range(4)} == {home}
+    assert "metadata are too large" in r.call(session_size=1 << 20)["error"]
+    assert r.call(session_size=65536)["pid"] == home
+
+
 def test_websockets_and_a_router_of_the_code(routing):
     from support.protocol import websocket
 
