@@ -22,7 +22,7 @@ WITHOUT = [sys.executable, str(ROOT / "tests/python/without.py")]
 
 HELLO, REGISTER, REGISTERED, OPEN, DATA, END_FRAME, ERROR = 1, 2, 3, 5, 6, 7, 8
 RECALL, RETURNED, CANCEL, CREDIT, CONTROL, PING, PONG = 10, 11, 13, 14, 15, 18, 19
-DRAIN, GOODBYE, OPTIONS, TRAFFIC = 20, 21, 22, 24
+DRAIN, GOODBYE, OPTIONS, TRAFFIC, ROUTER = 20, 21, 22, 24, 29
 HEALTH, RECONFIGURE = 1, 2  # ops of CONTROL
 END, MSG = 1, 2
 INLINE = 64 << 10
@@ -213,6 +213,15 @@ def read_options(payload):
     return {key: value for key, _, value in rows}
 
 
+def read_router(payload):
+    """policy, the header of sessions and {key: value} of a ROUTER frame."""
+    n_policy, n_header, n, zero = struct.unpack_from("<4I", payload)
+    rows = [struct.unpack_from("<IIQ", payload, 16 + 16 * i) for i in range(n)]
+    texts = payload[16 + 16 * n :]
+    assert zero == 0 and len(texts) == n_policy + n_header
+    return texts[:n_policy].decode(), texts[n_policy:].decode(), {key: value for key, _, value in rows}
+
+
 def read_traffic(payload):
     """canary (or None), mirror and fallback of a TRAFFIC frame; in parts of 100,000."""
     is_canary, canary, mirror, n = struct.unpack_from("<4I", payload)
@@ -301,7 +310,7 @@ class Worker:
         self.sock, _ = self.listener.accept()
         self.sock.settimeout(60)
         self.buffer, self.models, self.next, self.answers = bytearray(), {}, 1, {}
-        self.options, self.traffic = {}, None
+        self.options, self.traffic, self.router = {}, None, None
         data, fds, _, _ = socket.recv_fds(self.sock, 1 << 20, 4)
         self.buffer += data
         self.page = fds[0]
@@ -326,6 +335,9 @@ class Worker:
             if kind == TRAFFIC:
                 assert not self.models, "a canary must be known before its models"
                 self.traffic = read_traffic(payload)
+                continue
+            if kind == ROUTER:
+                self.router = read_router(payload)
                 continue
             assert kind == REGISTER
             m = Model(payload)
@@ -378,6 +390,8 @@ class Worker:
             self.options = read_options(payload)
         elif kind == TRAFFIC:
             self.traffic = read_traffic(payload)
+        elif kind == ROUTER:
+            self.router = read_router(payload)
         elif kind == CREDIT and s == 0:
             self.slots, self.prefetch = struct.unpack_from("<II", payload)
         elif kind == CONTROL:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from ..spec import Deployment
+from .log import log_event
 
 DEBUG = "ANYSERVE_DEBUG"  # set by `anyserve run --debug`: no timeouts
 _RAYS_DEFAULT = "ray.serve._private.request_router:PowerOfTwoChoicesRequestRouter"  # no wish for a policy
@@ -60,9 +61,17 @@ def send_traffic(set_traffic: Callable[[int, int, Optional[str]], None], options
 
 
 def send_router(set_router: Callable[..., None], options: Dict[str, Any]) -> None:
-    """Sends how replicas are chosen (request_router_config). The server has checked the values; a class of the program has
-    arguments of its own."""
-    config = options.get("request_router_config") or {}
+    """Sends how replicas are chosen (request_router_config)."""
+    try:
+        set_router(*_router_arguments(options.get("request_router_config") or {}))
+    except (TypeError, ValueError, OverflowError) as e:
+        # the server has checked what is deployed, but not what an earlier version has stored
+        log_event("warn", "router_refused", error="%s: %s" % (type(e).__name__, e), action="the server's router is used")
+        set_router(*_router_arguments({}))
+
+
+def _router_arguments(config: Dict[str, Any]) -> Tuple[Any, ...]:
+    """Those of the extension. A class of the program has arguments of its own."""
     path = config.get("request_router_class") or ""
     built_in = path in ("", _RAYS_DEFAULT) or not (":" in path or "." in path)
     kwargs = (config.get("request_router_kwargs") or {}) if built_in else {}
@@ -70,8 +79,8 @@ def send_router(set_router: Callable[..., None], options: Dict[str, Any]) -> Non
     def number(values: Dict[str, Any], name: str, scale: float = 1) -> int:
         return 0 if values.get(name) is None else round(values[name] * scale) or -1
 
-    set_router(path if built_in and path != _RAYS_DEFAULT else None, kwargs.get("session_header"),
-               nanoseconds(kwargs, "max_wait_s"), number(kwargs, "virtual_nodes"), number(kwargs, "fallbacks"),
-               number(kwargs, "bound", 100), nanoseconds(kwargs, "session_ttl_s"), number(kwargs, "max_sessions"),
-               bool(kwargs.get("prefer_local")), nanoseconds(config, "initial_backoff_s"),
-               number(config, "backoff_multiplier", 100), nanoseconds(config, "max_backoff_s"))  # fmt: skip
+    return (path or None if built_in and path != _RAYS_DEFAULT else None, kwargs.get("session_header"),
+            nanoseconds(kwargs, "max_wait_s"), number(kwargs, "virtual_nodes"), number(kwargs, "fallbacks"),
+            number(kwargs, "bound", 100), nanoseconds(kwargs, "session_ttl_s"), number(kwargs, "max_sessions"),
+            bool(kwargs.get("prefer_local")), nanoseconds(config, "initial_backoff_s"),
+            number(config, "backoff_multiplier", 100), nanoseconds(config, "max_backoff_s"))  # fmt: skip

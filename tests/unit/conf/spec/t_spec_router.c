@@ -138,6 +138,22 @@ static void files_are_refused_with_line_and_key(void **state AS_UNUSED)
     as_spec_free(parse(DEPLOYMENT("request_router_config: {request_router_class: a.b.C}")));
 }
 
+/* A version that only kept the configuration has stored anything. */
+static void a_stored_text_is_not_refused(void **state AS_UNUSED)
+{
+    const struct as_str text =
+        AS_STR(DEPLOYMENT("request_router_config: {request_router_class: no_such}"));
+    struct as_spec_limits l = limits();
+    struct as_buf err = {0};
+    struct as_spec *s;
+
+    assert_int_equal(as_spec_parse(&s, &l, "f", text, &err), AS_EINVALID);
+    l.stored = true;
+    assert_int_equal(as_spec_parse(&s, &l, "f", text, &err), 0);
+    as_spec_free(s);
+    as_buf_fini(&err);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +161,7 @@ int main(void)
         cmocka_unit_test(arguments_become_values),
         cmocka_unit_test(values_out_of_range_are_named),
         cmocka_unit_test(files_are_refused_with_line_and_key),
+        cmocka_unit_test(a_stored_text_is_not_refused),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
 
