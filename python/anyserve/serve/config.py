@@ -64,7 +64,7 @@ def path_of(value: Any) -> str:
 
 
 class RequestRouterConfig(Model):
-    """Which replica gets a request: a built-in policy of the dispatcher by its name, with its arguments. A class is kept."""
+    """Which replica gets a request: a built-in policy of the dispatcher by its name, with its arguments, or a class of the program."""
 
     request_router_class: Union[str, Callable[..., Any]] = option(DEFAULT_REQUEST_ROUTER, _import_path_or_callable)
     request_router_kwargs: Dict[str, Any] = option(dict, lambda v: json_value(mapping(v)))

@@ -200,7 +200,7 @@ static int read_class(struct reader *s, struct as_json_value *v)
         as_buf_str(s->why, "request_router_class: it is not a text");
         return AS_EINVALID;
     }
-    if (is_rays_default(name))
+    if (!name.n || is_rays_default(name)) /* as if it was not given */
         return 0;
     s->own = name.n && (memchr(name.p, ':', name.n) || memchr(name.p, '.', name.n));
     if (s->own)

@@ -199,8 +199,8 @@ enum as_spec_class {
       "request_routing_stats_timeout_s|initial_backoff_s|backoff_multiplier|max_backoff_s",        \
       RECONFIGURE, 0,                                                                              \
       "how a replica is chosen: `request_router_class` is a built-in policy with arguments in "    \
-      "`request_router_kwargs` (the guide's page on routing), or a class `module:Class`, which "   \
-      "is kept; default: `--router`")                                                              \
+      "`request_router_kwargs` ([routing](routing.md)), or a class `module:Class` of the program " \
+      "([routers](routers.md)); default: `--router`")                                              \
     X(DEPLOYMENT, BACKPRESSURE, "backpressure_config", JSON, 0, 4096, "",                          \
       "object:status_code|retry_after_s", RECONFIGURE, 0,                                          \
       "as Ray Serve's: what an HTTP client gets when max_queued_requests wait: `status_code` 503 " \

@@ -528,9 +528,8 @@ void as_fleet_remove_deployment(struct as_fleet_deployment *d)
     d->max_queued = 0;
     d->options = (struct as_fleet_options){0};
     memset(&d->router, 0, sizeof(d->router));
-    d->declared = false;
     memset(d->exits, 0, sizeof(d->exits));
-    d->deleted = d->gone = false;
+    d->declared = d->deleted = d->gone = false;
     d->unserved_since = AS_NEVER;
     d->last_served = 0;
     as_fleet_set_flag(&d->down, false);

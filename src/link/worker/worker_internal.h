@@ -204,7 +204,7 @@ struct as_worker {
     struct as_frame_traffic traffic; /* sent to the server … */
     char fallback[AS_FRAME_NAME];    /* … and its text */
     struct as_frame_router router;   /* sent to the server, if it was set */
-    bool has_router;
+    bool has_router;                 /* as_worker_set_router was called */
     struct as_buf services;          /* the frame SERVICES; empty: none */
     struct as_list asks;             /* CONTROLs that wait for the runner */
     atomic_uint n_asks;              /* how many as_worker_next_ask may take: 0 or n_queued_asks */

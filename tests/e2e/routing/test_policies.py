@@ -27,11 +27,6 @@ def test_what_is_wrong_is_named(routing, config, why):
     assert r.get()["model"] == ""
 
 
-def test_a_class_of_the_program_is_kept(routing):
-    r = routing(1, request_router_config={"request_router_class": "some.module:Router", "request_router_kwargs": {"x": 1}})
-    assert r.get()["model"] == ""
-
-
 def test_a_live_change_loses_no_request_and_starts_no_process(routing):
     r = routing(3, max_ongoing_requests=2)
     assert r.router()["policy"] == "late_binding"

@@ -82,12 +82,12 @@ static void options_of_the_process(void **state AS_UNUSED)
     assert_int_equal(as_spec_i64(d, AS_SPEC_DEPLOYMENT_WARM_SPARES), 0);
     assert_false(as_spec_is_set(d, AS_SPEC_DEPLOYMENT_NUM_GPUS));
     assert_string_equal(as_spec_text(d, AS_SPEC_DEPLOYMENT_ENV, 0), "A=b");
-    /* the process is told what to run; replicas are not */
+    /* the process is told what to run; replicas tell the dispatcher how they are chosen */
     as_spec_put_context(app_of(s, 0), d, "d.policy-0", &facts, &out);
     assert_non_null(strstr(as_buf_cstr(&out), "\"request_router_config\":{"));
     out.n = 0;
     as_spec_put_context(app_of(s, 0), find(s, "d"), "d-0", &facts, &out);
-    assert_null(strstr(as_buf_cstr(&out), "request_router_config"));
+    assert_non_null(strstr(as_buf_cstr(&out), "\"request_router_config\":{"));
     as_buf_fini(&out);
     as_spec_free(s);
 }
@@ -111,7 +111,7 @@ static void the_process_does_not_scale(void **state AS_UNUSED)
     as_spec_free(s);
 }
 
-/* A new router starts the process anew, and no replica. */
+/* A new router starts the process anew, and no replica: these are only told. */
 static void versions(void **state AS_UNUSED)
 {
     static const char *const lines[] = {"d\t" ROUTER("m:R") "\tm:1\n",
@@ -127,7 +127,7 @@ static void versions(void **state AS_UNUSED)
         as_spec_plan_target(&of_process[i], app_of(s, 0), find(s, "d.policy"), &server, 1);
         as_spec_free(s);
     }
-    assert_true(own[0].version == own[2].version && own[0].config == own[2].config);
+    assert_true(own[0].version == own[2].version && own[0].config != own[2].config);
     assert_true(of_process[0].version == of_process[1].version);
     assert_true(of_process[0].version != of_process[2].version);
 }
