@@ -186,7 +186,8 @@ def test_a_deployment_file_names_the_router(serve, tmp_path):
     wait.until(lambda: get(server) == "Plain-0", "the new router is asked")
     after = server.workers()
     assert {n: p for n, p in pids.items() if "policy" not in n} == {n: p for n, p in after.items() if "policy" not in n}
-    config.write_text((FILE % ("round_robin", "")).replace("      - {name: Plain.policy, health_check_timeout_s: 9}\n", ""))
+    built_in = (FILE % ("round_robin", "")).replace('suffix: ""', "max_wait_s: 1")  # it has arguments of its own
+    config.write_text(built_in.replace("      - {name: Plain.policy, health_check_timeout_s: 9}\n", ""))
     tool.run(server, "deploy", config)
     wait.until(lambda: len(server.workers()) == 2, lambda: f"the process ends: {server.workers()}")
     assert {get(server) for _ in range(20)} == {"Plain-0", "Plain-1"}
