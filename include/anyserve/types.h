@@ -47,7 +47,9 @@ enum as_err_code {
     AS_EPOISON = -24,          /* requests like this kill workers, and are refused for a while */
     AS_ESUSPECT = -25, /* a request like this killed a worker; no worker was free to run it alone */
     AS_EUNTAKEN = -26, /* the answer was dropped, since the client does not read earlier ones */
-    AS_ESTALE = -27    /* what is to be changed was changed meanwhile */
+    AS_ESTALE = -27,   /* what is to be changed was changed meanwhile */
+    AS_EREPLICA = -28, /* the replica that was chosen is no longer available */
+    AS_EUNUSED = -29   /* the slot that was reserved was not used in time */
 };
 const char *as_err_name(int err); /* "EINVALID"; "OK" for 0 */
 const char *as_err_text(int err); /* "invalid argument" */

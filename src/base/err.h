@@ -40,7 +40,9 @@
       503, true)                                                                                   \
     X(EUNTAKEN, "the response was dropped: too many responses wait to be read by their clients",   \
       8, 503, false)                                                                               \
-    X(ESTALE, "it was changed meanwhile", 9, 412, false)
+    X(ESTALE, "it was changed meanwhile", 9, 412, false)                                           \
+    X(EREPLICA, "the replica that was chosen is no longer available", 14, 503, true)               \
+    X(EUNUSED, "the slot that was reserved was not used in time", 14, 503, true)
 
 enum as_err {
     AS_OK = 0,

@@ -20,14 +20,16 @@ static bool may_differ(struct sim *s, struct call *c, int want, int got, bool wa
 void client_submit(struct sim *s, uint32_t n)
 {
     struct call *c = &s->calls[n];
-    int want = expect_submit(s, c), got;
+    int want, got;
     bool is_full =
         s->scenario.max_queued >= 0 &&
         (s->scenario.n_tenants ||
          as_deployment_queued(s->d) + as_deployment_prefetched(s->d) >= s->scenario.max_queued);
 
-    trace(s, "call %u comes, model %u, priority %u, tenant %llu", n, c->q.model, c->q.priority,
-          (unsigned long long)c->q.tenant);
+    trace(s, "call %u comes, model %u, priority %u, tenant %llu%s", n, c->q.model, c->q.priority,
+          (unsigned long long)c->q.tenant, c->reserves ? ", reserves" : "");
+    s->reserves = s->reserves || c->reserves;
+    want = expect_submit(s, c);
     if (!want)
         note_accepted(s, c);
     s->submitting = c;

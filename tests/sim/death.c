@@ -113,6 +113,10 @@ static void lose(struct sim *s, struct worker *w, struct dying *k, struct call *
         k->loss == AS_LOSS_KILLED || (k->loss == AS_LOSS_UNHEALTHY && c->stream > w->suspect_to);
     bool later = c->q.tries || c->q.blame, parks;
 
+    if (c->held) { /* its worker knows nothing of it */
+        note_unbound(s, c);
+        return;
+    }
     /* a part of its answer came before the death */
     if (c->stream <= w->last_started && chance(s, 300))
         as_replica_bind(w->replica, &c->q);

@@ -90,7 +90,8 @@ void judge_sent(struct sim *s, struct worker *w, struct call *c)
     }
     if (o && s->now - o->sent_at < s->scenario.quarantine.time)
         fail(s, "call %u is sent beside a suspect", n);
-    if (s->scenario.strict && c->poison && s->scenario.poison[c->poison - 1].known)
+    if (s->scenario.strict && c->poison && !c->reserves && /* else core does not know it yet */
+        s->scenario.poison[c->poison - 1].known)
         fail(s, "call %u is sent together with others, and a call like it has ended a worker", n);
     w->alone = false;
     s->turns_owed -= s->turns_owed > 0;
@@ -144,7 +145,7 @@ void judge_death(struct sim *s, struct worker *w, enum as_loss loss)
     for (uint32_t i = 0; i < w->n_bound; i++) {
         const struct call *c = &s->calls[w->bound[i]];
 
-        if (c->stream > to)
+        if (c->held || c->stream > to)
             continue;
         n++;
         if (c->poison)

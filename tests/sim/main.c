@@ -64,6 +64,8 @@ static void add(const struct expected_stats *b)
     sum.beyond += b->beyond;
     sum.shed += b->shed;
     sum.warmed += b->warmed;
+    sum.reserved += b->reserved;
+    sum.used += b->used;
 }
 
 static void print(void)
@@ -81,6 +83,7 @@ static void print(void)
     printf("%" PRIu64 " requests executed beyond the slots, %" PRIu64 " shed; %" PRIu64
            " events with a replica that had one slot of several\n",
            b->beyond, b->shed, b->warmed);
+    printf("%" PRIu64 " slots reserved, %" PRIu64 " of them used\n", b->reserved, b->used);
     printf("%" PRIu64 " copies taken, %" PRIu64 " not\n", b->mirrored, b->mirror_dropped);
     printf("%" PRIu64 " workers crashed, %" PRIu64 " unhealthy; %" PRIu64 " trials, %" PRIu64
            " refused as poison, %" PRIu64 " for want of a replica\n",

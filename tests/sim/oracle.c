@@ -216,7 +216,7 @@ void note_unbound(struct sim *s, struct call *c)
         i++;
     memmove(w->bound + i, w->bound + i + 1, (--w->n_bound - i) * sizeof(w->bound[0]));
     w->recalled -= c->recalled;
-    c->recalled = c->kept_by_worker = c->beyond = false;
+    c->recalled = c->kept_by_worker = c->beyond = c->held = false;
     c->batch = 0;
     c->placed_at = s->now;
     c->state = WAITING;
@@ -343,7 +343,7 @@ void note_sent(struct sim *s, struct worker *w, struct call *c)
 /* Could c be recalled, in addition to the calls under recall and `more` of its model? */
 static bool recallable(const struct sim *s, const struct call *c, uint32_t more)
 {
-    if (!waits(c) || c->recalled || c->kept_by_worker)
+    if (!waits(c) || c->recalled || c->kept_by_worker || c->reserves)
         return false;
     if (s->scenario.batched)
         return fits_a_slot(s, c);
@@ -449,7 +449,7 @@ void note_answer(struct sim *s, struct call *c, int err)
             fail(s, "call %u is refused, and is no poison", n);
     } else if (err == AS_ESUSPECT) {
         s->expected.refused_suspects++;
-        if (!waited_too_long(s, c) || c->runs)
+        if (!may_end_reserved(s, c, err) && (!waited_too_long(s, c) || c->runs))
             fail(s, "call %u is refused as a suspect too early, or has run", n);
     } else if (err == AS_EHUNG) {
         if (c->state != BOUND || !s->workers[c->worker]->unhealthy)
@@ -461,7 +461,8 @@ void note_answer(struct sim *s, struct call *c, int err)
     } else if (err == AS_EUNAVAILABLE && c->q.is_mirror) {
         if (c->state == BOUND && !s->freeing) /* its worker is alive */
             fail(s, "call %u, a copy, is given up", n);
-    } else if (err != AS_EUNAVAILABLE || !(s->down || s->freeing)) {
+    } else if (!may_end_reserved(s, c, err) &&
+               (err != AS_EUNAVAILABLE || !(s->down || s->freeing))) {
         fail(s, "call %u ends with %s", n, as_err_name(err));
     }
     c->doomed = false;
@@ -589,6 +590,7 @@ void check(struct sim *s)
     check_slots(s);
     check_counts(s);
     check_stat(s);
+    check_reservations(s);
     judge(s);
     note_queued(s);
     check_caps(s);

@@ -197,6 +197,8 @@ void draw_scenario(struct sim *s)
     if (chance(s, 200))
         i->slow_start = PICK(s, 5 * AS_US, 100 * AS_US, 2 * AS_MS);
     i->adaptive = chance(s, 100);
+    if (chance(s, 300))
+        draw_reservations(s);
     i->one_queue =
         !i->batched && !i->lacking && !i->router.asks && !i->session_keys && !i->model_keys;
     for (uint32_t m = 0; m < i->n_models; m++)

@@ -8,7 +8,8 @@
  * every event; order.c has the part of it that says which call goes first; capacity.c computes from
  * that model what a worker could take. harm.c lets requests crash, hang or sicken their workers,
  * death.c reports deaths to core, and judge.c checks what follows: who is a suspect, who is
- * refused, whose turn it is, which replicas are ejected.
+ * refused, whose turn it is, which replicas are ejected. reservation.c has the clients that reserve
+ * a slot first.
  */
 #ifndef AS_SIM_H
 #define AS_SIM_H
@@ -55,8 +56,13 @@ struct call {
     bool cancelled;   /* the client has left */
     bool cancel_sent; /* its worker was sent a CANCEL */
     bool recalled, kept_by_worker;
-    bool beyond; /* BOUND: it takes no slot */
-    bool doomed; /* its worker has died, and it must be answered with AS_EMAYHAVERUN */
+    bool beyond;        /* BOUND: it takes no slot */
+    bool reserves;      /* it reserves a slot first */
+    bool held;          /* BOUND: it has a slot, and was not sent */
+    as_ns held_at;      /* … since then … */
+    as_ns own_deadline; /* … and this is its deadline afterwards */
+    bool is_used;       /* core is told to send it */
+    bool doomed;        /* its worker has died, and it must be answered with AS_EMAYHAVERUN */
     uint64_t stream;
     uint64_t batch;    /* BOUND: number of its batch; 0: it is alone */
     uint64_t order;    /* order of acceptance … */
@@ -199,6 +205,7 @@ enum event_type {
     E_ROUTER,
     E_VERDICT,
     E_WORK,
+    E_USE,
     E_CRASH,
     E_UNHEALTHY,
     E_CLOSE
@@ -213,7 +220,8 @@ struct event {
 
 struct expected_stats { /* what core's statistics must be */
     uint64_t accepted, refused, dispatched, completed, failed, expired, cancelled, replayed,
-        recalled, lost, deaths, batches, members, mirrored, mirror_dropped, beyond, shed, warmed;
+        recalled, lost, deaths, batches, members, mirrored, mirror_dropped, beyond, shed, warmed,
+        reserved, used;
     /* only in scenarios with harm */
     uint64_t trials, quarantined, crashes, unhealthy, refused_suspects, ejected, probed, closed;
 };
@@ -243,6 +251,7 @@ struct scenario {
     uint32_t silent_router; /* … and that it never answers */
     uint32_t lacking;       /* per mille of models that a new worker does not serve */
     bool stop_early;        /* the deployment is freed while it has requests */
+    as_ns reserve_time;
 
     bool harmful; /* the following fields count */
     /* no report is lost or late: a poison ends at most two workers, and those that run it already
@@ -286,6 +295,7 @@ struct sim {
     struct expected_stats expected;
     const struct call *submitting;     /* … and core may still refuse it */
     bool multiplexed;                  /* some worker has reported models */
+    bool reserves;                     /* some call has reserved a slot */
     bool works;                        /* core asked for the next turn */
     struct turns turns[AS_PRIORITIES]; /* order.c */
     /* by priority: what one tenant was served more than another since both wait; order.c */
@@ -374,6 +384,16 @@ void change_router(struct sim *s);
 bool may_prefer(const struct sim *s); /* so that nothing is prefetched */
 /* c may wait now though some worker has room for it: it prefers another one. */
 bool holds_out(const struct sim *s, const struct call *c);
+
+/* --- reservation.c: calls that reserve a slot first --- */
+void draw_reservations(struct sim *s);
+void op_reserved(void *ctx, struct as_replica *r, struct as_request *q);
+void use_reservation(struct sim *s, uint32_t n); /* its client says what is to be executed */
+/* c is sent in the slot that it has. */
+void note_used(struct sim *s, struct worker *w, struct call *c);
+/* May c end with err because it reserves? */
+bool may_end_reserved(const struct sim *s, const struct call *c, int err);
+void check_reservations(struct sim *s); /* after every event */
 
 /* --- capacity.c: what a worker has and could take --- */
 /* Finds the calls of w->bound that are in no slot: those that wait for their model's cap, and those

@@ -115,7 +115,10 @@ static void op_send(void *ctx, struct as_replica *r, struct as_request *q)
     update_places(s);
     if (c->state == PARKED && s->now >= c->parked_until)
         c->state = WAITING, c->placed_at = s->now; /* it went on and was sent within one event */
-    note_sent(s, w, c);
+    if (c->reserves)
+        note_used(s, w, c);
+    else
+        note_sent(s, w, c);
     m->stream = q->stream;
     m->call = number_of(s, c);
     m->beyond = q->beyond;
@@ -170,7 +173,7 @@ static void op_release(void *ctx, struct as_request *q)
 
     if (q->state != AS_REQ_DONE || !(c->answered || c->cancelled))
         fail(s, "call %u is released unanswered", number_of(s, c));
-    if (c->state == BOUND && s->freeing)
+    if (c->state == BOUND && (s->freeing || c->held))
         note_unbound(s, c);
     note_released(s, c);
 }
@@ -188,6 +191,7 @@ static void op_next_turn(void *ctx)
 static const struct as_deployment_ops ops = {
     .ask = op_ask,
     .unask = op_unask,
+    .reserved = op_reserved,
     .batch = op_batch,
     .send = op_send,
     .recall = op_recall,
@@ -207,7 +211,7 @@ static void on_done(struct sim *s, struct worker *w, const struct message *m)
 {
     struct call *c = &s->calls[m->call];
     bool waits = !c->answered && !c->cancelled;
-    bool again = waits && m->flag && c->retries < AS_REQUEST_RETRIES;
+    bool again = waits && m->flag && !c->reserves && c->retries < AS_REQUEST_RETRIES;
 
     trace(s, "worker %u ends call %u%s%s", w->number, m->call, m->flag ? ", retry" : "",
           m->failed ? ", failed" : "");
@@ -466,6 +470,9 @@ static void step(struct sim *s, const struct event *e)
     case E_ROUTER:
         change_router(s);
         break;
+    case E_USE:
+        use_reservation(s, e->n);
+        break;
     case E_WORK:
         s->works = false;
         s->replaces = true;
@@ -516,7 +523,8 @@ bool run(struct sim *s)
                                        .seed = s->seed,
                                        .retry = {.attempts = UINT8_MAX, .least = UINT32_MAX},
                                        .verdict_wait = s->scenario.verdict_wait,
-                                       .repeat_verdict_wait = s->scenario.repeat_verdict_wait};
+                                       .repeat_verdict_wait = s->scenario.repeat_verdict_wait,
+                                       .reserve_time = s->scenario.reserve_time};
     if (s->scenario.harmful) {
         conf.retry.attempts = s->scenario.attempts;
         conf.blame = s->scenario.blame;

@@ -370,6 +370,8 @@ static int submit(struct as_deployment *d, struct as_request *q, as_ns now)
     struct as_replica *r;
 
     AS_ASSERT(q->model < AS_DEPLOYMENT_MODELS_MAX && q->priority < AS_PRIORITIES);
+    if (__builtin_expect(q->reservation && !d->reserves, 0))
+        as_reservation_begin(d);
     if (__builtin_expect(q->has_fallback || q->is_mirror, 0)) {
         int err = as_fallback_check(d, q, is_full(d, q));
 
@@ -501,6 +503,9 @@ void as_deployment_cancel(struct as_deployment *d, struct as_request *q, as_ns n
         if (d->n_suspects) /* turns_owed may have become 0 */
             as_quarantine_schedule(d, now);
         as_dispatch_balance(d, now);
+    } else if (as_request_is_held(q)) {
+        d->stat.cancelled++;
+        as_reservation_cancel(d, q, now);
     } else if (q->state == AS_REQ_SENT) {
         d->stat.cancelled++;
         as_deployment_abandon(d, q, AS_ECANCELLED);
@@ -514,6 +519,8 @@ void as_deployment_expire(struct as_deployment *d, as_ns now)
 {
     struct as_due *due;
 
+    if (d->n_verdicts) /* first: those that go on may be older than what a free slot would get */
+        as_pending_verdict_expire(d, now);
     while ((due = as_due_heap_first(&d->deadlines)) && due->at <= now) {
         struct as_request *q = AS_CONTAINER(due, struct as_request, due);
 
@@ -523,6 +530,8 @@ void as_deployment_expire(struct as_deployment *d, as_ns now)
         } else if (q->state == AS_REQ_PARKED) {
             as_deployment_answer(d, q, AS_EDEADLINE);
             as_pending_verdict_remove(d, q);
+        } else if (as_request_is_held(q)) {
+            as_reservation_expire(d, q, now);
         } else {
             /* answered last: ops.answer may hand q to another thread, which owns it from then on */
             as_outlier_on_deadline(q->replica, q, now);
@@ -530,8 +539,6 @@ void as_deployment_expire(struct as_deployment *d, as_ns now)
             as_deployment_answer(d, q, AS_EDEADLINE);
         }
     }
-    if (d->n_verdicts)
-        as_pending_verdict_expire(d, now);
     if (d->queue.n_held_back && as_queue_next_release(&d->queue) <= now) {
         as_queue_update_due(&d->queue, now);
         as_dispatch_send_all(d, now);

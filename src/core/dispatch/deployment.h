@@ -18,6 +18,13 @@
  * apart, takes no slot, and is neither prefetched nor recalled. It waits only while no replica can
  * take it, or as a suspect.
  *
+ * Reservations (as_request.reservation): a request may take a slot first, and say later what is to
+ * be executed in it. It waits and is routed as any other. From then on the slot counts as ongoing
+ * until the request is sent (as_deployment_dispatch_reserved) and has ended, or is cancelled. It
+ * ends by itself when its replica dies, drains or is ejected, or after reserve_time. A deployment
+ * that has taken a reservation prefetches nothing any more: what waits in a worker would take the
+ * slot that is reserved.
+ *
  * Batches (core/queue/batch.h): requests of a model with batching wait until their lane is due and
  * a slot is free. Then they are sent as one call. A batch takes one slot until the last of its
  * requests ends; each request is cancelled, expires, ends and is retried by itself. A deployment
@@ -84,6 +91,9 @@ struct as_deployment_ops {
     bool (*ask)(void *ctx, struct as_request *q, struct as_router_choice *ret);
     /* The answer to that is not needed any more. */
     void (*unask)(void *ctx, struct as_request *q);
+    /* q, which was submitted with AS_RESERVATION_WANTED, has a slot of r (HELD). Needed only for
+     * such requests. */
+    void (*reserved)(void *ctx, struct as_replica *r, struct as_request *q);
 };
 
 struct as_deployment_conf {
@@ -102,6 +112,7 @@ struct as_deployment_conf {
     /* … and one that was lost before without a known cause, or is a suspect */
     as_ns repeat_verdict_wait;
     struct as_quarantine_conf quarantine;
+    as_ns reserve_time; /* how long a reserved slot may stay unused; 0: no limit */
 };
 
 #define AS_DEPLOYMENT_MODELS_MAX   1024u
@@ -187,6 +198,13 @@ int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns no
  * serve the model; AS_ESUSPECT: a request like it may have ended a worker. Else as
  * as_deployment_submit. Not for models with batching. */
 int as_deployment_submit_to(struct as_replica *r, struct as_request *q, as_ns now);
+/* Sends q (HELD) to the replica that it has a slot of, before everything that waits. It never goes
+ * elsewhere and never runs twice, as after as_deployment_submit_to. It is answered and released at
+ * once if it cannot be sent: AS_EDEADLINE; AS_EREPLICA: the replica does not serve the model any
+ * more; AS_EPOISON, AS_ESUSPECT: a request like it has, or may have, ended a worker. (A reservation
+ * that ends by itself is answered with AS_EREPLICA, or AS_EUNUSED after reserve_time;
+ * as_deployment_cancel gives its slot back.) */
+void as_deployment_dispatch_reserved(struct as_deployment *d, struct as_request *q, as_ns now);
 /* Would as_deployment_submit_to take a request for the model? */
 bool as_replica_is_in_rotation(const struct as_replica *r, uint32_t model);
 /* After AS_EFULL: how long the client should wait. This is the time until the queue is empty
@@ -294,6 +312,8 @@ uint32_t as_deployment_prefetched(const struct as_deployment *d);
 /* Requests that execute in slots, alone or in batches. */
 uint32_t as_deployment_ongoing(const struct as_deployment *d);
 uint32_t as_deployment_beyond(const struct as_deployment *d); /* … and beyond the slots */
+/* How many of those that are ongoing or beyond the slots are reservations that are not used yet. */
+uint32_t as_deployment_reserved(const struct as_deployment *d);
 /* Measured time of a batch; 0 unknown. */
 as_ns as_deployment_batch_service(const struct as_deployment *d, uint32_t model);
 uint32_t as_deployment_replicas(const struct as_deployment *d);

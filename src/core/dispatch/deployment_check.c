@@ -30,7 +30,7 @@ static bool batches_ok(const struct as_replica *r)
 
 static bool sent_ok(const struct as_replica *r, uint32_t *recalled)
 {
-    uint32_t n = 0, beyond = 0;
+    uint32_t n = 0, beyond = 0, reserved = 0, in_slots = 0;
     uint64_t stream = 0;
 
     for (struct as_list *it = r->sent.next; it != &r->sent; it = it->next, n++) {
@@ -38,13 +38,20 @@ static bool sent_ok(const struct as_replica *r, uint32_t *recalled)
 
         if (q->state != AS_REQ_SENT && q->state != AS_REQ_ABANDONED)
             return false;
-        if (!as_request_ok(q) || q->replica != r || q->stream <= stream)
+        if (!as_request_ok(q) || q->replica != r)
             return false;
-        stream = q->stream;
+        reserved += as_request_is_held(q);
+        in_slots += as_request_is_held(q) && !q->beyond;
+        if (!as_request_is_held(q) && q->stream <= stream)
+            return false;
+        if (!as_request_is_held(q))
+            stream = q->stream;
         *recalled += q->recalled;
         beyond += q->beyond;
     }
-    return n == r->unanswered && beyond == r->beyond && stream <= r->last_stream && batches_ok(r);
+    return n == r->unanswered && beyond == r->beyond && reserved == r->reserved &&
+           (!in_slots || as_replica_is_open(r) || r->quarantine.state != AS_QUARANTINE_NONE) &&
+           stream <= r->last_stream && batches_ok(r);
 }
 
 static bool models_ok(const struct as_replica *r)
@@ -125,7 +132,7 @@ static bool lanes_ok(const struct as_deployment *d)
 bool as_deployment_ok(const struct as_deployment *d)
 {
     uint32_t ongoing = 0, prefetched = 0, recalled = 0, n_free = 0, idle = 0, absent = 0,
-             beyond = 0;
+             beyond = 0, reserved = 0;
 
     if (!as_queue_ok(&d->queue) || !as_due_heap_ok(&d->deadlines) ||
         (d->down && as_deployment_queued(d)) || !as_quarantine_ok(d) || !as_pending_verdict_ok(d) ||
@@ -140,6 +147,7 @@ bool as_deployment_ok(const struct as_deployment *d)
         prefetched += as_replica_waiting(r);
         recalled += r->recalled;
         beyond += r->beyond;
+        reserved += r->reserved;
         absent += r->n_absent;
         if (r->free_at != AS_NOWHERE) {
             n_free++;
@@ -147,7 +155,8 @@ bool as_deployment_ok(const struct as_deployment *d)
         }
     }
     if (ongoing != d->ongoing || prefetched != d->prefetched || recalled != d->recalled ||
-        beyond != d->beyond || n_free != d->n_free || absent != d->n_absent)
+        beyond != d->beyond || reserved != d->reserved || n_free != d->n_free ||
+        absent != d->n_absent)
         return false;
     for (uint32_t i = 0; idle > d->recalled && i < d->n_replicas; i++) {
         if (!balanced(d->replicas[i]))

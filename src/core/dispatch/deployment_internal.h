@@ -42,6 +42,7 @@ struct as_replica {
     uint32_t unanswered; /* length of `sent` */
     uint32_t slotless;   /* how many of these take no slot: all but the first of each batch */
     uint32_t beyond;     /* … and these execute beyond the slots */
+    uint32_t reserved;   /* … and these are reservations that are not used yet */
     uint32_t behind;     /* calls that wait for their model's cap: the newest ones of each model */
     uint32_t slots, prefetch; /* as granted by the worker */
     uint32_t most_slots;      /* the most slots ever granted */
@@ -118,7 +119,8 @@ struct as_deployment {
     uint64_t last_order, last_use, last_id;
     struct as_list batch_pool; /* struct as_batch that are not in use */
     struct as_blame blame;
-    uint32_t beyond; /* sum over the replicas */
+    uint32_t beyond, reserved; /* sums over the replicas */
+    bool reserves;             /* it has taken a reservation; nothing is prefetched */
     /* QUEUED requests on a cycle, by age, which wait until a replica is in rotation; not in `queue`
      */
     struct as_list stranded;
@@ -279,6 +281,12 @@ static inline void as_replica_clear_recalled(struct as_replica *r, struct as_req
     r->deployment->recalled--;
     if (r->of_model && as_queue_lane(&r->deployment->queue, q->model))
         r->deployment->queue.lanes[q->model]->recalled--;
+}
+
+/* A reservation that is not used yet: its worker knows nothing of it. */
+static inline bool as_request_is_held(const struct as_request *q)
+{
+    return __builtin_expect(q->reservation == AS_RESERVATION_HELD, 0);
 }
 
 /* --- replica.c --- */

@@ -20,7 +20,8 @@ uint32_t as_dispatch_limit(const struct as_replica *r)
     if (!as_replica_is_open(r) || r->breaker.state == AS_BREAKER_HALF_OPEN || r->cap < r->slots)
         return as_dispatch_width(r);
     if (r->deployment->batched || r->deployment->per_caller || r->deployment->prefers ||
-        !r->prefetch || !r->slots || r->recalling || !r->service || r->service > work)
+        r->deployment->reserves || !r->prefetch || !r->slots || r->recalling || !r->service ||
+        r->service > work)
         return r->slots;
     n = work / (uint32_t)r->service;
     return r->slots + AS_MIN(n, r->prefetch);
@@ -46,7 +47,7 @@ struct as_replica *as_dispatch_find_free(struct as_deployment *d, const struct a
 static bool has_room_behind(const struct as_replica *r)
 {
     return r->of_model && !r->deployment->batched && !r->deployment->per_caller &&
-           !r->deployment->prefers && as_replica_is_open(r) &&
+           !r->deployment->prefers && !r->deployment->reserves && as_replica_is_open(r) &&
            r->breaker.state != AS_BREAKER_HALF_OPEN && r->cap >= r->slots && !r->recalling &&
            r->slots && as_replica_waiting(r) < r->prefetch;
 }
@@ -108,6 +109,10 @@ void as_dispatch_bind(struct as_replica *r, struct as_request *q, as_ns now)
         d->router->on_routed(d, q, r, now);
     if (__builtin_expect(as_multiplex_applies(d, q), 0))
         as_multiplex_on_sent(r, q);
+    if (__builtin_expect(q->reservation == AS_RESERVATION_WANTED, 0)) {
+        as_reservation_hold(r, q, now);
+        return;
+    }
     d->ops.send(d->ctx, r, q);
     AS_ASSERT(q->stream > r->last_stream);
     r->last_stream = q->stream;
@@ -309,6 +314,8 @@ void as_dispatch_detach(struct as_request *q, bool answered)
 
     if (q->recalled)
         as_replica_clear_recalled(r, q);
+    if (as_request_is_held(q))
+        as_reservation_unhold(q);
     q->started = false;
     q->replica = NULL;
     if (__builtin_expect(as_multiplex_applies(d, q), 0))
@@ -436,7 +443,7 @@ static bool requeue_suspect(struct as_deployment *d, struct as_request *q, as_ns
 void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     if (q->pinned || as_model_coverage_is_dropped(d, q) || as_fallback_may_leave(d, q)) {
-        as_deployment_fail(d, q, AS_EUNAVAILABLE);
+        as_deployment_fail(d, q, q->reservation ? AS_EREPLICA : AS_EUNAVAILABLE);
         return;
     }
     if (!as_dispatch_check_deadline(d, q, now) || requeue_suspect(d, q, now))

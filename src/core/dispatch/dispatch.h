@@ -113,6 +113,20 @@ void as_beyond_dequeue(struct as_deployment *d, struct as_request *q);
 struct as_request *as_beyond_first(const struct as_deployment *d, uint32_t model);
 bool as_beyond_ok(const struct as_deployment *d);
 
+/* --- reservation.c: requests that take a slot before they are sent --- */
+
+/* The first request that reserves: nothing is prefetched from now on. */
+void as_reservation_begin(struct as_deployment *d);
+/* q (WANTED) was bound to r: it holds a slot there. */
+void as_reservation_hold(struct as_replica *r, struct as_request *q, as_ns now);
+/* q (HELD) leaves its replica. */
+void as_reservation_unhold(struct as_request *q);
+/* q (HELD) was cancelled, or its time is over. */
+void as_reservation_cancel(struct as_deployment *d, struct as_request *q, as_ns now);
+void as_reservation_expire(struct as_deployment *d, struct as_request *q, as_ns now);
+/* r takes no requests any more: ends the reservations there. Nothing is sent to r. */
+void as_reservation_end_all(struct as_replica *r);
+
 /* --- fallback.c: requests that need not wait here --- */
 
 /* Checks q with has_fallback or is_mirror before it is accepted: 0, or the error to

@@ -32,6 +32,11 @@ uint32_t as_deployment_beyond(const struct as_deployment *d)
     return d->beyond;
 }
 
+uint32_t as_deployment_reserved(const struct as_deployment *d)
+{
+    return d->reserved;
+}
+
 uint32_t as_deployment_suspects(const struct as_deployment *d)
 {
     return d->n_suspects;

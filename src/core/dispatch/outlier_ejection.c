@@ -36,6 +36,7 @@ static void remove_from_rotation(struct as_replica *r)
     as_quarantine_release(r);
     as_dispatch_update_limits(r);
     as_preference_release(r);
+    as_reservation_end_all(r);
     r->deployment->ops.wake(r->deployment->ctx, r->breaker.until);
 }
 

@@ -88,8 +88,10 @@ void as_replica_drain(struct as_replica *r, bool draining, as_ns now)
     if (draining)
         as_quarantine_release(r); /* the suspect goes to another replica */
     as_dispatch_update_limits(r);
-    if (draining)
+    if (draining) {
         as_preference_release(r);
+        as_reservation_end_all(r);
+    }
     as_quarantine_update_serving(r->deployment, now);
     as_outlier_readmit_all(r->deployment, now);
     as_dispatch_pull(r, now);
@@ -244,7 +246,8 @@ void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struc
         struct as_request *q = as_request_of(it);
 
         if (q->beyond) {
-            fn(arg, q);
+            if (!as_request_is_held(q))
+                fn(arg, q);
             continue;
         }
         if (r->behind && as_replica_is_capped(r, q->model) &&
@@ -252,9 +255,10 @@ void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struc
             continue;
         calls += !q->batch || q->batch != last;
         last = q->batch;
-        if (calls <= r->slots)
-            fn(arg, q);
-        else if (!r->beyond)
+        if (calls <= r->slots) {
+            if (!as_request_is_held(q))
+                fn(arg, q);
+        } else if (!r->beyond)
             return;
     }
 }
@@ -359,6 +363,7 @@ static void unlink_replica(struct as_replica *r)
 
     r->draining = true;
     as_dispatch_update_limits(r);
+    as_reservation_end_all(r);
     as_preference_release(r);
     as_multiplex_remove_replica(r);
     if (d->router->on_replica_removed)

@@ -33,8 +33,8 @@ int as_suspect_check(struct as_deployment *d, struct as_request *q, as_ns now)
 
     if (q->blame)
         return q->blame->state == AS_BLAME_POISON && !q->unverified ? AS_EPOISON : 0;
-    if (!d->blame.n || !d->ops.sample)
-        return 0;
+    if (!d->blame.n || !d->ops.sample || q->reservation == AS_RESERVATION_WANTED)
+        return 0; /* a reservation is checked when it says what is to be executed */
     as_blame_expire(&d->blame, now);
     if (!as_blame_may_match(&d->blame, q->model, d->ops.sample(d->ctx, q, NULL)))
         return 0;

@@ -31,6 +31,9 @@ bool as_request_ok(const struct as_request *q)
         return false;
     if (q->beyond && (!q->on_cycle || q->recalled || q->batch))
         return false;
+    if (q->reservation == AS_RESERVATION_HELD &&
+        (q->state != AS_REQ_SENT || q->recalled || q->batch))
+        return false;
     if (held && !q->attempts)
         return false;
     if (!q->items || !q->cost || ((q->lane || q->flow || q->tag) && q->state != AS_REQ_QUEUED))

@@ -49,6 +49,19 @@ enum as_request_state {
 
 #define AS_PRIORITIES 3u /* 0 most urgent; the default is 1 */
 
+/* A request may take a slot before it says what is to be executed there:
+ *
+ *   WANTED ──── sent ────► HELD ──── as_deployment_dispatch_reserved ────► USED
+ *
+ * WANTED: it waits and is routed as any other. HELD (state SENT): it has a slot of its replica, and
+ * its worker knows nothing of it. USED: it was sent to that replica, and never goes elsewhere. */
+enum as_reservation {
+    AS_RESERVATION_NONE,
+    AS_RESERVATION_WANTED,
+    AS_RESERVATION_HELD,
+    AS_RESERVATION_USED
+};
+
 /* Where a replica or the origin of a request is: numbers; 0: unknown. */
 struct as_place {
     uint32_t node, zone;
@@ -85,6 +98,8 @@ struct as_request {
      * circle. So it waits for no slot: it executes beyond them. No effect on a model with batching.
      */
     bool on_cycle;
+    /* WANTED: it reserves a slot first; not for a model with batching. Core sets HELD and USED. */
+    enum as_reservation reservation;
     /* counts the requests of its caller that wait in the queue of this deployment; it stays until
      * the request has ended or was cancelled. NULL: they are not counted
      * (as_deployment_set_per_caller) */
@@ -112,13 +127,15 @@ struct as_request {
     bool unverified;
     /* its worker kept it when it was recalled: it runs, so it is not recalled again */
     bool started;
-    bool pinned;  /* for one replica only: as_deployment_submit_to */
+    /* for one replica only: as_deployment_submit_to, as_deployment_dispatch_reserved */
+    bool pinned;
     bool beyond;  /* SENT, ABANDONED: it executes beyond the slots of its replica */
     bool charged; /* its tenant has paid: a retry is free */
     uint64_t tag; /* QUEUED, the first of its flow: the start of its service in virtual time */
     struct as_flow *flow; /* QUEUED, with fairness: where it waits */
     as_ns arrived;        /* when it was submitted */
     as_ns sent;           /* when it was last sent */
+    as_ns deadline_then;  /* HELD: its deadline once it is USED; until then as_deployment_conf's */
     as_ns suspected;      /* QUEUED, a suspect: when it began to wait for a replica of its own */
     as_ns hold_until; /* with batching: it waits for others until then at most; 0: it may go now */
     uint64_t order;   /* arrival number within the deployment; a retry keeps it, and its root */

@@ -6,6 +6,7 @@
  *   a>X    a is sent to X              X<ab   a and b are recalled from X
  *   a!C    CANCEL, the client left     a!D    CANCEL, the deadline passed
  *   a=ERR  a is answered with ERR      ~a     a is released
+ *   a@X    a has reserved a slot of X
  *   a?     the user's router is asked for a replica for a; -a: no answer is needed any more
  */
 #ifndef DEPLOY_WORLD_H
@@ -19,7 +20,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define PREFETCH_WORK (100 * AS_US)
+#define PREFETCH_WORK      (100 * AS_US)
+#define WORLD_RESERVE_TIME (5 * AS_SEC)
 
 struct world {
     struct as_deployment *d;
@@ -179,12 +181,18 @@ static inline void world_unask(void *ctx, struct as_request *q)
     note(ctx, "-%c", letter(ctx, q));
 }
 
+static inline void world_reserved(void *ctx, struct as_replica *r, struct as_request *q)
+{
+    assert_int_equal(q->reservation, AS_RESERVATION_HELD);
+    note(ctx, "%c@%c", letter(ctx, q), letter_of(r));
+}
+
 static inline struct world *world_new_conf(int64_t max_queued, const struct as_router_conf *router)
 {
     static const struct as_deployment_ops ops = {
-        world_batch,     world_send, world_recall, world_cancel, world_answer,
-        world_release,   world_wake, world_alike,  world_sample, world_print,
-        world_next_turn, world_ask,  world_unask};
+        world_batch,     world_send, world_recall, world_cancel,  world_answer,
+        world_release,   world_wake, world_alike,  world_sample,  world_print,
+        world_next_turn, world_ask,  world_unask,  world_reserved};
     struct as_deployment_conf conf = {
         .max_queued = max_queued,
         .router = *router,
@@ -196,7 +204,8 @@ static inline struct world *world_new_conf(int64_t max_queued, const struct as_r
         .outlier = {.factor = 3, .percent = 33},
         .verdict_wait = 25 * AS_MS,
         .repeat_verdict_wait = 2 * AS_SEC,
-        .quarantine = {.time = 2 * AS_SEC, .wait = 30 * AS_SEC}};
+        .quarantine = {.time = 2 * AS_SEC, .wait = 30 * AS_SEC},
+        .reserve_time = WORLD_RESERVE_TIME};
     struct world *w = as_xalloc(sizeof(*w));
 
     w->now = AS_SEC;
