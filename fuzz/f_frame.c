@@ -5,6 +5,7 @@
  */
 #include "base/buf.h"
 #include "base/err.h"
+#include "wire/frame/frame_call.h"
 #include "wire/frame/frame_policy.h"
 #include "wire/frame/frame_router.h"
 #include "wire/frame/frame_services.h"
@@ -274,6 +275,11 @@ static void small(const struct as_frame *f)
         touch_str(control.text);
     if (as_frame_get_text(f, &text) == 0)
         touch_str(text);
+    if (as_frame_get_reserved(f, &text) == 0) {
+        AS_ASSERT(text.n >= 1 && text.n <= AS_FRAME_NAME);
+        touch_str(text);
+    }
+    (void)as_frame_call_uses_slot(f);
     if (as_frame_get_ids(f, ids, AS_FRAME_IDS, &n) == 0)
         touch(ids, 8 * (size_t)n);
     if (as_frame_get_credit(f, &credit) == 0)

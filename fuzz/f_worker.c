@@ -172,6 +172,8 @@ static void put_small(struct world *x, struct script *s, uint8_t what, uint64_t 
         as_frame_put_cancel(&x->out, stream | 1, 1);
     else if (what == 5)
         as_frame_put_ids(&x->out, AS_FRAME_RECALL, ids, 2);
+    else if (what == 7)
+        as_frame_put_reserved(&x->out, stream & ~(uint64_t)1, AS_STR("a#B-0"));
     else
         as_frame_put_ping(&x->out, AS_FRAME_PING, 1);
 }
@@ -224,7 +226,8 @@ static void open_call(struct world *x, struct script *s)
                                .every = (how & 6) == 6,
                                .window = how & 8 ? 3 : 0,
                                .timeout = how & 16 ? 1 : 0,
-                               .parent = how & 32 ? x->q[byte(s) % HELD] : NULL};
+                               .parent = how & 32 ? x->q[byte(s) % HELD] : NULL,
+                               .reserve = (how & 66) == 64};
 
     for (int i = 0; i < HELD; i++) {
         if (!x->o[i]) {
@@ -238,10 +241,17 @@ static void use_out(struct world *x, struct script *s)
 {
     struct as_worker_out **o = &x->o[byte(s) % HELD];
     struct as_worker_out_msg m;
-    uint8_t how = byte(s) % 6;
+    uint8_t all = byte(s), how = all % 7;
+    struct as_body b = {.codec = AS_BODY_BYTES,
+                        .data = {(const char *)large, all & 64 ? LARGE : 5}};
+    struct as_worker_open v = {.size = sizeof(v), .body = &b, .stream = all & 128, .window = 2};
 
     if (!*o)
         return;
+    if (how == 6) {
+        (void)as_worker_use_slot(*o, &v);
+        return;
+    }
     if (how == 0)
         as_worker_out_cancel(*o);
     else if (how == 1)
@@ -270,7 +280,7 @@ static void step(struct world *x, struct script *s)
     else if (op == 7)
         put_raw(x, s, stream);
     else if (op < 10)
-        put_small(x, s, byte(s) % 7, stream);
+        put_small(x, s, byte(s) % 8, stream);
     else if (op == 10)
         start(x);
     else if (op == 11)
@@ -304,8 +314,11 @@ static void connect_world(struct world *x)
         .size = sizeof(conf), .path = address.sun_path, .token = "t", .slots = 2};
     struct as_worker_model calls = {.size = sizeof(calls), .name = "A", .opaque = true};
     struct as_worker_model tensors = {.size = sizeof(tensors), .name = "T"};
-    struct as_frame_hello h = {
-        .lo = 1, .hi = 1, .capabilities = AS_CAP_CALLS, .epoch = 1, .max_message = 1 << 20};
+    struct as_frame_hello h = {.lo = 1,
+                               .hi = 1,
+                               .capabilities = AS_CAP_CALLS | AS_CAP_RESERVE,
+                               .epoch = 1,
+                               .max_message = 1 << 20};
     struct as_frame_credit window = {.messages = 3, .bytes = 1 << 20};
     uint32_t target;
     int r;

@@ -9,7 +9,8 @@ static void say_calling_hello(struct world *w, uint8_t how)
     struct as_frame_hello h = {.max_message = 2 << 20,
                                .lo = 1,
                                .hi = 1,
-                               .capabilities = AS_CAP_CALLS | (driver ? AS_CAP_DRIVER : 0),
+                               .capabilities = AS_CAP_CALLS | (driver ? AS_CAP_DRIVER : 0) |
+                                               (how & 4 ? 0 : AS_CAP_RESERVE),
                                .token = how & 2  ? AS_STR("join")
                                         : driver ? AS_STR("drive")
                                                  : AS_STR("secret"),
@@ -53,9 +54,14 @@ static void say_open(struct world *w, struct script *s)
                               .target = how >> 2 & 3,
                               .timeout = how & 16 ? AS_US * size : 0,
                               .parent = how & 32 ? stream_id(s) | 1 : 0,
-                              .flags = flags & 7,
+                              .flags = flags & 0x37,
                               .more = how & 64};
     uint64_t stream = how & 128 ? byte(s) : w->even;
+
+    if (c.flags & AS_CALL_F_USE && flags & 0x40) { /* of one that may have a slot */
+        as_frame_put_call(&w->out, AS_FRAME_OPEN, 2 * (uint64_t)(flags >> 7) + 2, &c, &body, NULL);
+        return;
+    }
 
     as_frame_put_call(&w->out, AS_FRAME_OPEN, stream, &c, &body, NULL);
     w->even = stream + 2;

@@ -101,6 +101,12 @@ struct as_worker_open {
      * all execute. Each answer is one message, of which `meta` has the replica's name as
      * anyserve-replica; a failure is a message with AS_BODY_F_EXCEPTION. */
     bool every;
+    /* Without `stream` and `every`: a slot of a replica is reserved. The call waits for it as any
+     * other; the first message then has no body, and the replica's name in `meta`
+     * (anyserve-replica), and as_worker_use_slot says what is to be executed there. `body` is not
+     * executed. The server takes a slot back that is not used for a time (--reserve-time), and if
+     * the replica goes. */
+    bool reserve;
 };
 /* Opens a call. It never blocks: a call that cannot be sent now waits in this library, in the order
  * of the calls of its parent, until the server has room for it (CREDIT: each request, and all calls
@@ -123,9 +129,18 @@ int as_worker_open(struct as_worker *w, const struct as_worker_open *open,
 int as_worker_call_open(struct as_worker_call *call, const struct as_worker_open *open,
                         struct as_worker_out **ret_o);
 
+/* What is to be executed in the slot that o has, after the message with the replica's name: by that
+ * replica, before all other calls. `open` is as for as_worker_open; target, parent, every, reserve
+ * and data are not read, since o keeps its own. The answer is read from o. What prevents it ends o
+ * with a status: UNAVAILABLE: the slot has been taken back. Each slot once; as_worker_out_cancel or
+ * _free before that gives it back. 0; AS_EINVALID: o has no slot that is not used, or `open` is
+ * malformed; AS_ETOOBIG: id and metadata are too large; AS_ENOMEM; AS_EUNAVAILABLE: this is a
+ * forked child. Any thread. */
+int as_worker_use_slot(struct as_worker_out *o, const struct as_worker_open *open);
+
 #define AS_WORKER_OUT_STARTED 1u /* the callee's code has run, or may have */
 struct as_worker_out_msg {
-    const struct as_body *body; /* of a message */
+    const struct as_body *body; /* of a message; NULL: it says that a slot is reserved */
     bool last;                  /* of a message: nothing follows it */
     const struct as_meta *meta; /* of a message: what the server says about it … */
     uint32_t n_meta;            /* … or nothing */
@@ -160,8 +175,9 @@ void *as_worker_out_hold(struct as_worker_out *o);
 void as_worker_out_cancel(struct as_worker_out *o);
 /* Frees o, which may be NULL; a call that has not ended is cancelled. No thread may wait for it. */
 void as_worker_out_free(struct as_worker_out *o);
-/* Frees o; a call that has not ended goes on, and its answer is dropped. It goes on also when its
- * parent is answered, but not when its parent is cancelled. A draining worker waits for it. */
+/* Frees o; a call that has not ended goes on (a slot that is not used is given back), and its
+ * answer is dropped. It goes on also when its parent is answered, but not when its parent is
+ * cancelled. A draining worker waits for it. */
 void as_worker_out_detach(struct as_worker_out *o);
 void *as_worker_out_data(const struct as_worker_out *o); /* of as_worker_open */
 struct as_worker *as_worker_out_worker(const struct as_worker_out *o);

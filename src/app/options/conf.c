@@ -62,6 +62,7 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
                                (uint32_t)as_option_u64(o, AS_OPT_MAX_EJECTED)},
         .deployment.verdict_wait = as_option_ns(o, AS_OPT_VERDICT_WAIT),
         .deployment.repeat_verdict_wait = as_option_ns(o, AS_OPT_VERDICT_PATIENCE),
+        .deployment.reserve_time = as_option_ns(o, AS_OPT_RESERVE_TIME),
         .deployment.quarantine = {as_option_ns(o, AS_OPT_TRIAL_TIME),
                                   as_option_ns(o, AS_OPT_SUSPECT_WAIT)},
         .parts = {as_option_i64(o, AS_OPT_STREAM_CREDIT),

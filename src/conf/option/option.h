@@ -235,6 +235,9 @@ enum as_option_type {
     X(STREAM_REQUESTS, "stream-requests", INT, 1, 65536, "64", "", RD, "Queues",                   \
       "requests in flight on one ModelStreamInfer; more wait; a request that takes a stream does " \
       "not count")                                                                                 \
+    X(RESERVE_TIME, "reserve-time", DURATION, AS_MS, 3600 * AS_SEC, "30s", "", RD, "Queues",       \
+      "time for which a slot that a handle's choose_replica has reserved may stay unused; then "   \
+      "others get it")                                                                             \
     X(RETRY_ATTEMPTS, "retry-attempts", INT, 1, 255, "3", "", RD, "Failures",                      \
       "executions of an idempotent request whose workers die; workers killed from outside do not " \
       "count")                                                                                     \

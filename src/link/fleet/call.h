@@ -82,6 +82,9 @@ struct as_call {
                                * until on_release */
     void (*on_answer)(struct as_call *c);
     void (*on_release)(struct as_call *c);
+    /* With core.reservation WANTED, of a local client: the call has a slot of the replica of this
+     * name. as_fleet_client_use_slot or as_fleet_client_cancel may follow, not from in here. */
+    void (*on_reserved)(struct as_call *c, struct as_str replica);
     struct as_call_stream *stream; /* of a decoupled model: stays until on_release; NULL: one
                                     * answer, and one input */
 

@@ -101,8 +101,7 @@ void as_fleet_answer_call(struct as_call *c)
     post_release(c);
 }
 
-/* Whether the error counts against the worker. Other statuses, which a handler raises on purpose,
- * are about the request. */
+/* Whether the error counts against the worker. Other statuses are about the request. */
 static bool is_failure(const struct as_call *c)
 {
     uint32_t status = c->outcome.status ? c->outcome.status : as_err_grpc(c->outcome.err);
@@ -233,6 +232,11 @@ static void op_unask(void *ctx, struct as_request *q)
     as_policy_unask(ctx, call_of(q));
 }
 
+static void op_reserved(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *q)
+{
+    call_of(q)->on_reserved(call_of(q), as_str_of(as_upstream_of(r)->name));
+}
+
 const struct as_deployment_ops as_fleet_deployment_ops = {
     .ask = op_ask,
     .unask = op_unask,
@@ -247,6 +251,7 @@ const struct as_deployment_ops as_fleet_deployment_ops = {
     .sample = as_fleet_hash_sample,
     .fingerprint = as_fleet_fingerprint,
     .next_turn = as_fleet_schedule_work,
+    .reserved = op_reserved,
 };
 
 /* --- readiness --- */

@@ -325,6 +325,10 @@ void as_fleet_client_submit(struct as_fleet_client *c, struct as_call *call);
 /* The client has gone: on_answer is not called any more, on_release still is. At most once for each
  * call, and not after on_release. */
 void as_fleet_client_cancel(struct as_fleet_client *c, struct as_call *call);
+/* For a call that has reserved a slot (as_call.on_reserved), of a local client: it is sent there
+ * now. Before this its payload, stream and core.deadline_then may be changed. Its end comes by
+ * on_answer and on_release, as after submitting. */
+void as_fleet_client_use_slot(struct as_fleet_client *c, struct as_call *call);
 
 /* For streamed calls: the client has consumed so much, and the worker may send as much more.
  * Any time between submit and on_release. */

@@ -249,6 +249,19 @@ void as_fleet_client_submit(struct as_fleet_client *c, struct as_call *call)
     as_mbox_post(c->fleet->box, &call->submit_letter);
 }
 
+void as_fleet_client_use_slot(struct as_fleet_client *c, struct as_call *call)
+{
+    struct as_fleet_deployment *d = as_fleet_deployment_by_number(c->fleet, call->deployment);
+    as_ns deadline = call->core.deadline_then; /* read now: the call may be freed */
+
+    AS_ASSERT(c->local && d); /* a deployment that was removed has released its calls */
+    if (call->stream)
+        as_call_init_stream(call);
+    as_deployment_dispatch_reserved(d->core, &call->core, as_loop_now(c->fleet->loop));
+    if (deadline < d->timer.at)
+        as_timer_set(&d->timer, deadline);
+}
+
 static void on_cancel_returned(struct as_letter *letter, void *to AS_UNUSED)
 {
     as_call_letter_returned(AS_CONTAINER(letter, struct as_call, cancel_letter));

@@ -157,6 +157,14 @@ static void remove_from_window(struct as_caller *k, struct as_caller_window *w, 
     keep_spare(k, w);
 }
 
+void as_caller_change_cost(struct as_caller_call *c, uint64_t cost)
+{
+    c->window->bytes += cost - c->cost;
+    if (c->window->ended)
+        c->link->caller->none.bytes += cost - c->cost;
+    c->cost = cost;
+}
+
 void as_caller_on_parent_end(struct as_link *l, uint64_t stream)
 {
     struct as_caller *k = l->caller;
@@ -175,13 +183,17 @@ void as_caller_on_parent_end(struct as_link *l, uint64_t stream)
 
 void as_caller_detach(struct as_caller_call *c)
 {
-    struct as_caller *k = c->link->caller;
+    struct as_link *l = c->link;
+    struct as_caller *k = l->caller;
     struct as_caller_call **at = &k->calls[chain_of(c->number, k->cap_calls)];
 
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
     k->n_calls--;
+    /* a reservation may end in the middle of the body that was to use its slot */
+    if (c->slot == AS_CALLER_SLOT_FILLED && l->rx.reader.left && l->rx.sink_stream == c->number)
+        l->rx.reader.sink = NULL;
     remove_from_window(k, c->window, c->cost);
     c->window = NULL;
     c->link = NULL;

@@ -24,6 +24,15 @@ struct as_caller_call;
 
 #define AS_CALLER_CALLS_MAX (1u << 18) /* open calls of a link; more are refused */
 
+/* A call may reserve a slot first (AS_CALL_F_RESERVE). HELD: RESERVED was sent. FILLED: the OPEN
+ * that says what is to be executed has come, and the rest of its body may follow. */
+enum as_caller_slot {
+    AS_CALLER_SLOT_NONE,
+    AS_CALLER_SLOT_WANTED,
+    AS_CALLER_SLOT_HELD,
+    AS_CALLER_SLOT_FILLED
+};
+
 /* What a number of TARGET stands for. */
 struct as_caller_target {
     char *id;               /* of the deployment; NULL: the number was never given */
@@ -99,6 +108,7 @@ struct as_caller_call {
     struct as_blob *blob;          /* of a large body … */
     uint64_t body_len, received;   /* … which is being received */
     bool submitted;
+    enum as_caller_slot slot;
     struct as_caller_every
         *every;    /* of a call of every replica, once it was submitted; else NULL */
     bool to_every; /* it is to be such a call */
@@ -118,6 +128,32 @@ void as_caller_submit(struct as_caller_call *c);
 void as_caller_fail(struct as_caller_call *c, int err, struct as_str text);
 /* Answers with an error that names the deployment, and detaches the call. */
 void as_caller_fail_described(struct as_caller_call *c, int err, const char *what);
+/* The bytes of its OPEN are others now. */
+void as_caller_change_cost(struct as_caller_call *c, uint64_t cost);
+/* --- caller_receive.c --- */
+/* Copies the frame, which must outlive the read buffer, and decodes the copy. NULL, or what is
+ * wrong. *ret_err: there is no room for it. */
+const char *as_caller_decode_open(struct as_caller_call *c, const struct as_frame *f,
+                                  struct as_frame_call *ret_m, int *ret_err);
+/* What of an OPEN the caller may not say; NULL: nothing. */
+const char *as_caller_check_open(const struct as_link *l, const struct as_frame *f,
+                                 const struct as_frame_call *m);
+/* Checks a whole body, and makes it the call's. NULL, or what is wrong. */
+const char *as_caller_set_body(struct as_caller_call *c, const uint8_t *p, uint64_t n);
+/* Payload and stream of the call, of an OPEN. */
+void as_caller_set_payload(struct as_caller_call *c, const struct as_frame_call *m,
+                           const struct as_call *parent);
+/* The body follows in DATA frames. The call may end here, for want of memory. */
+void as_caller_begin_large(struct as_link *l, struct as_caller_call *c,
+                           const struct as_frame_call *m);
+/* There is no room for its body of n bytes: answers so, and ends the call. */
+void as_caller_fail_for_room(struct as_caller_call *c, int err, uint64_t n);
+/* --- caller_slot.c: calls that reserve a slot first --- */
+void as_caller_on_reserved(struct as_call *call, struct as_str replica);
+/* A second OPEN: what is to be executed in the slot that its stream has. */
+void as_caller_on_use(struct as_link *l, const struct as_frame *f);
+/* Its body is whole. */
+void as_caller_use_slot(struct as_caller_call *c);
 /* --- caller_every.c: a call of every replica of a deployment --- */
 void as_caller_submit_every(struct as_caller_call *c, struct as_fleet_deployment *d,
                             const struct as_fleet_model *m);

@@ -92,10 +92,8 @@ static uint8_t *open_room(struct as_caller_call *c, size_t n, int *ret_err)
     return p;
 }
 
-/* Copies the frame, which must outlive the read buffer, and decodes the copy. NULL, or what is
- * wrong. *ret_err: there is no room for it. */
-static const char *decode_open(struct as_caller_call *c, const struct as_frame *f,
-                               struct as_frame_call *ret_m, int *ret_err)
+const char *as_caller_decode_open(struct as_caller_call *c, const struct as_frame *f,
+                                  struct as_frame_call *ret_m, int *ret_err)
 {
     struct as_frame copy = *f;
     const char *why = NULL;
@@ -207,6 +205,24 @@ static void inherit(struct as_caller_call *c, const struct as_call *parent)
     q->deadline = AS_MIN(q->deadline, parent->core.deadline);
     q->idempotent = parent->core.idempotent; /* if the parent runs again, so do its calls */
     c->call.depth = parent->depth + 1;
+}
+
+void as_caller_set_payload(struct as_caller_call *c, const struct as_frame_call *m,
+                           const struct as_call *parent)
+{
+    c->call.payload =
+        (struct as_payload){.kind = AS_FRAME_CALL,
+                            .call_flags = m->flags & AS_CALL_F_STREAM,
+                            .body = {(const char *)m->body, m->body ? (size_t)m->body_len : 0},
+                            .msg = {.id = m->id, .meta = m->meta, .n_meta = m->n_meta},
+                            .blob = m->body && m->body_len > AS_COPY_MAX ? c->blob : NULL};
+    if (m->flags & AS_CALL_F_STREAM) {
+        c->stream.on_part = as_caller_on_part;
+        c->stream.passes_credit = true;
+        c->call.stream = &c->stream;
+    }
+    if (!parent)
+        return;
     inherit_id(c, parent->payload.msg.id);
     inherit_meta(c, &parent->payload);
 }
@@ -224,36 +240,36 @@ static void fill_call(struct as_link *l, struct as_caller_call *c, const struct 
     call->owner = &c->owner->calls;
     call->payer = c->owner->answers;
     call->caller = l->up.deploy ? l->up.deploy->number : AS_CALL_NO_CALLER;
-    call->payload =
-        (struct as_payload){.kind = AS_FRAME_CALL,
-                            .call_flags = m->flags & AS_CALL_F_STREAM,
-                            .body = {(const char *)m->body, m->body ? (size_t)m->body_len : 0},
-                            .msg = {.id = m->id, .meta = m->meta, .n_meta = m->n_meta},
-                            .blob = m->body && m->body_len > AS_COPY_MAX ? c->blob : NULL};
     call->arena = &c->arena;
     call->on_answer = as_caller_on_answer;
     call->on_release = as_caller_on_release;
     c->to_every = m->flags & AS_CALL_F_EVERY;
-    if (m->flags & AS_CALL_F_STREAM) {
-        c->stream.on_part = as_caller_on_part;
-        c->stream.passes_credit = true;
-        call->stream = &c->stream;
+    if (m->flags & AS_CALL_F_RESERVE) {
+        c->slot = AS_CALLER_SLOT_WANTED;
+        call->core.reservation = AS_RESERVATION_WANTED;
+        call->on_reserved = as_caller_on_reserved;
     }
+    as_caller_set_payload(c, m, parent);
     if (parent)
         inherit(c, parent);
     read_urgency(l->up.fleet, m, &call->core);
 }
 
-/* NULL, or what is wrong. */
-static const char *check_open(const struct as_link *l, const struct as_frame *f,
-                              const struct as_frame_call *m)
+const char *as_caller_check_open(const struct as_link *l, const struct as_frame *f,
+                                 const struct as_frame_call *m)
 {
+    const uint32_t slot = m->flags & (AS_CALL_F_RESERVE | AS_CALL_F_USE);
+
     if (m->body && !(f->flags & AS_FRAME_F_END))
         return "OPEN without END: further messages of a call are reserved";
     if (m->target >= l->caller->n_targets || !l->caller->targets[m->target].id)
         return "OPEN of a target that no TARGET names";
     if (m->flags & AS_CALL_F_EVERY && !(m->flags & AS_CALL_F_STREAM))
         return "OPEN to every replica without STREAM";
+    if (slot && (!(l->capabilities & AS_CAP_RESERVE) || m->flags & AS_CALL_F_EVERY ||
+                 slot == (AS_CALL_F_RESERVE | AS_CALL_F_USE) ||
+                 (slot == AS_CALL_F_RESERVE && m->flags & AS_CALL_F_STREAM)))
+        return "OPEN with a reservation that is not as it must be";
     if (m->flags & (AS_CALL_F_BEYOND | AS_CALL_F_INPUTS) || m->priority >= AS_PRIORITIES)
         return "OPEN with flags or a priority that a caller may not set";
     if (m->parent >= l->next_stream)
@@ -270,7 +286,7 @@ static bool may_call(const struct as_link *l)
     return false;
 }
 
-static const char *check_body(struct as_caller_call *c, const uint8_t *p, uint64_t n)
+const char *as_caller_set_body(struct as_caller_call *c, const uint8_t *p, uint64_t n)
 {
     const char *why = NULL;
 
@@ -316,18 +332,21 @@ static const char *describe_lack(const struct as_caller_owner *o, uint64_t n, in
     return why;
 }
 
-/* There is no room for the body that follows. */
-static void fail_large(struct as_caller_call *c, int err)
+void as_caller_fail_for_room(struct as_caller_call *c, int err, uint64_t n)
 {
+    struct as_fleet_client *client = &c->link->up.fleet->callers;
     char text[WHY_MAX];
-    const char *why = describe_lack(c->owner, c->body_len, &err, text);
+    const char *why = describe_lack(c->owner, n, &err, text);
 
     as_caller_fail(c, err, as_str_of(why));
-    as_caller_free(c);
+    if (c->submitted) /* it has a slot */
+        as_fleet_client_cancel(client, &c->call);
+    else
+        as_caller_free(c);
 }
 
-/* The body follows in DATA frames. */
-static void begin_large(struct as_link *l, struct as_caller_call *c, const struct as_frame_call *m)
+void as_caller_begin_large(struct as_link *l, struct as_caller_call *c,
+                           const struct as_frame_call *m)
 {
     const struct as_account *a = c->owner->requests;
     int err = m->body_len > l->up.fleet->conf.max_message ? AS_ETOOBIG : 0;
@@ -338,7 +357,7 @@ static void begin_large(struct as_link *l, struct as_caller_call *c, const struc
     if (!err)
         err = as_blob_new_growing(c->owner->requests, (size_t)m->body_len, &c->blob);
     if (err)
-        fail_large(c, err);
+        as_caller_fail_for_room(c, err, c->body_len);
 }
 
 /* NULL, or why the caller must read answers before its calls are executed. */
@@ -373,11 +392,11 @@ static void on_open(struct as_link *l, const struct as_frame *f)
     k->next_stream += 2;
     c = new_call(k->owner);
     if (c)
-        why = decode_open(c, f, &m, &err);
+        why = as_caller_decode_open(c, f, &m, &err);
     if (!why && !err)
-        why = check_open(l, f, &m);
+        why = as_caller_check_open(l, f, &m);
     if (!why && !err && m.body)
-        why = check_body(c, m.body, m.body_len);
+        why = as_caller_set_body(c, m.body, m.body_len);
     if (why || err) {
         if (c)
             as_caller_free(c);
@@ -414,7 +433,7 @@ static void on_open(struct as_link *l, const struct as_frame *f)
     if (m.body)
         as_caller_submit(c);
     else
-        begin_large(l, c, &m);
+        as_caller_begin_large(l, c, &m);
 }
 
 /* --- a body in DATA frames --- */
@@ -431,13 +450,14 @@ const char *as_caller_begin_body(struct as_link *l, const struct as_frame *f)
     l->rx.sink_end = f->flags & AS_FRAME_F_END;
     if (!c) /* it was refused or cancelled, and its body was on the way */
         return NULL;
-    if (c->submitted || c->every || f->n > c->body_len - c->received)
+    if ((c->submitted && c->slot != AS_CALLER_SLOT_FILLED) || c->every || !c->blob ||
+        f->n > c->body_len - c->received)
         return "more DATA than the message announced";
     need = (size_t)(c->received + f->n);
     if (need > as_blob_grow_at(c->blob, (size_t)c->body_len))
         err = as_blob_grow(&c->blob, as_blob_grow_to(need, (size_t)c->body_len));
     if (err) {
-        fail_large(c, err);
+        as_caller_fail_for_room(c, err, c->body_len);
         return NULL;
     }
     l->rx.reader.sink = c->blob->data + c->received;
@@ -455,14 +475,17 @@ void as_caller_on_body(struct as_link *l)
             as_link_protocol_error(l, "a body without END");
         return;
     }
-    why = c->received == c->body_len ? check_body(c, c->blob->data, c->body_len)
+    why = c->received == c->body_len ? as_caller_set_body(c, c->blob->data, c->body_len)
                                      : "END before the body was complete";
     if (why) {
         as_link_protocol_error(l, why);
         return;
     }
     c->call.payload.blob = c->blob;
-    as_caller_submit(c);
+    if (c->submitted)
+        as_caller_use_slot(c);
+    else
+        as_caller_submit(c);
 }
 
 /* --- CREDIT and CANCEL --- */
@@ -476,7 +499,7 @@ static void on_credit(struct as_link *l, struct as_caller_call *c, const struct 
         as_link_protocol_error(l, "malformed CREDIT of a call");
     else if (c->every)
         as_caller_every_credited(c);
-    else if (c->submitted)
+    else if (c->submitted && c->slot != AS_CALLER_SLOT_FILLED)
         as_fleet_client_credit(&l->up.fleet->callers, &c->call, credit.messages, credit.bytes);
     else
         c->stream.passed = c->credit;
@@ -506,7 +529,10 @@ void as_caller_on_frame(struct as_link *l, const struct as_frame *f)
     struct as_caller_call *c;
 
     if (f->type == AS_FRAME_OPEN) {
-        on_open(l, f);
+        if (as_frame_call_uses_slot(f))
+            as_caller_on_use(l, f);
+        else
+            on_open(l, f);
         return;
     }
     if (f->type != AS_FRAME_CREDIT && f->type != AS_FRAME_CANCEL) {

@@ -176,8 +176,9 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
     }
     if (l->page)
         as_link_watch_death(l);
-    l->capabilities = h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL | AS_CAP_MOVE |
-                                        AS_CAP_TENSOR_PARAMS | AS_CAP_CALLS | AS_CAP_DRIVER);
+    l->capabilities =
+        h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL | AS_CAP_MOVE |
+                          AS_CAP_TENSOR_PARAMS | AS_CAP_CALLS | AS_CAP_DRIVER | AS_CAP_RESERVE);
     ours.capabilities = l->capabilities;
     /* the epoch tells two links of one replica apart, in the log and on the status page */
     ours.epoch = l->epoch = ++l->up.fleet->epoch;

@@ -94,7 +94,7 @@ static int send_with_page(struct as_worker_link *l)
     return err || l->out.bytes == had ? AS_EUNAVAILABLE : 0;
 }
 
-#define COMMON_CAPS (AS_CAP_CANCEL | AS_CAP_MOVE | AS_CAP_CALLS)
+#define COMMON_CAPS (AS_CAP_CANCEL | AS_CAP_MOVE | AS_CAP_CALLS | AS_CAP_RESERVE)
 #define WORKER_CAPS (COMMON_CAPS | AS_CAP_RECALL | AS_CAP_PAGE | AS_CAP_TENSOR_PARAMS)
 #define DRIVER_CAPS (COMMON_CAPS | AS_CAP_DRIVER)
 

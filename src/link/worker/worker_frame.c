@@ -30,6 +30,7 @@ static void on_hello(struct as_worker *w, struct as_worker_link *l, const struct
     l->peer_max = h.max_message;
     l->tensor_params = h.capabilities & AS_CAP_TENSOR_PARAMS;
     l->calls.known = h.capabilities & AS_CAP_CALLS;
+    l->calls.reserves = h.capabilities & AS_CAP_RESERVE;
     l->greeted = true;
 }
 
@@ -458,6 +459,7 @@ void as_worker_on_frame(struct as_worker *w, struct as_worker_link *l, const str
         [AS_FRAME_GOODBYE] = on_goodbye,
         [AS_FRAME_MOVE] = on_move,
         [AS_FRAME_POLICY] = as_worker_on_policy,
+        [AS_FRAME_RESERVED] = as_worker_on_reserved,
     };
     bool starts = f->type == AS_FRAME_OPEN || f->type == AS_FRAME_BATCH;
     bool taken = !starts || l->state == AS_WORKER_LIVE;

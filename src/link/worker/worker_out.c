@@ -104,7 +104,7 @@ static bool has_room(const struct as_worker_link *l, const struct as_worker_fami
            f->used.bytes < l->calls.limit.bytes;
 }
 
-static void grant_stream(struct as_worker *w, struct as_worker_out *o)
+void as_worker_grant_stream(struct as_worker *w, struct as_worker_out *o)
 {
     struct as_frame_credit c = {.messages =
                                     AS_MIN(o->window + o->first_grant, AS_WORKER_OUT_MESSAGES),
@@ -134,6 +134,11 @@ static void send_open(struct as_worker *w, struct as_worker_link *l, struct as_w
                           AS_STR("the body of the call is larger than the server accepts"), false);
         return;
     }
+    if (o->slot && !l->calls.reserves) {
+        as_worker_out_end(w, o, AS_STATUS_UNIMPLEMENTED, 0,
+                          AS_STR("the server is of a version that reserves no slots"), false);
+        return;
+    }
     c->timeout = o->deadline == AS_NEVER ? 0 : o->deadline - now;
     c->parent = o->parent ? o->parent->stream : 0;
     if (as_frame_put_call(&l->out, AS_FRAME_OPEN, l->calls.top_stream + 2, c, body, owner)) {
@@ -150,7 +155,7 @@ static void send_open(struct as_worker *w, struct as_worker_link *l, struct as_w
     f->used.messages++;
     f->used.bytes += (int64_t)o->cost;
     as_list_push(&f->open, &o->node);
-    grant_stream(w, o);
+    as_worker_grant_stream(w, o);
 }
 
 /* Sends what waits, in order, as far as there is room. */
@@ -222,16 +227,14 @@ void as_worker_send_calls(struct as_worker *w, struct as_worker_link *l)
 
 /* --- opening --- */
 
-/* Where the copy of *c itself is in a blob of `keep`: behind the body. */
+/* Where the copy of *c itself is in a blob of as_worker_keep_call: behind the body. */
 static struct as_frame_call *kept_call(const struct as_blob *b, size_t len)
 {
     return (struct as_frame_call *)(void *)(b->data +
                                             AS_ALIGN(len, _Alignof(struct as_frame_call)));
 }
 
-/* Copies what a call needs until it is sent into one blob: its body, laid out, *c itself, metadata,
- * id. *c refers to the copies. NULL: out of memory. */
-static struct as_blob *keep(struct as_frame_call *c, const struct as_body *body)
+struct as_blob *as_worker_keep_call(struct as_frame_call *c, const struct as_body *body)
 {
     size_t len = (size_t)as_body_len(body);
     size_t n = AS_ALIGN(len, _Alignof(struct as_frame_call)) + sizeof(*c);
@@ -292,7 +295,7 @@ static int start_call(struct as_worker *w, struct as_worker_out *o, struct as_fr
         send_open(w, l, o, c, kept ? NULL : body, kept);
         return 0;
     }
-    kept = kept ? as_blob_ref(kept) : keep(c, body);
+    kept = kept ? as_blob_ref(kept) : as_worker_keep_call(c, body);
     if (!kept)
         return AS_ENOMEM;
     o->kept = kept;
@@ -316,6 +319,7 @@ static int open_locked(struct as_worker *w, const struct as_worker_open *v, stru
     o->cost = as_frame_call_cost(c, kept ? NULL : v->body);
     o->target = v->target;
     o->flags = c->flags;
+    o->slot = v->reserve ? AS_WORKER_SLOT_WANTED : AS_WORKER_SLOT_NONE;
     o->deadline = v->timeout ? as_clock_now() + v->timeout : AS_NEVER;
     o->parent = v->parent && v->parent->link ? v->parent : NULL;
     o->window = AS_MIN(v->window, AS_WORKER_OUT_MESSAGES);
@@ -341,19 +345,21 @@ int as_worker_open(struct as_worker *w, const struct as_worker_open *open,
     if (w->forked)
         return AS_EUNAVAILABLE;
     if (!as_worker_copy_struct(&v, sizeof(v), open) || !v.body ||
-        !as_body_is_valid(v.body, false) || (v.n_meta && !v.meta) || (v.every && !v.stream))
+        !as_body_is_valid(v.body, false) || (v.n_meta && !v.meta) || (v.every && !v.stream) ||
+        (v.reserve && v.stream))
         return AS_EINVALID;
     c = (struct as_frame_call){.priority = PRIORITY,
                                .target = v.target,
                                .flags = (v.stream ? AS_CALL_F_STREAM : 0) |
-                                        (v.every ? AS_CALL_F_EVERY : 0),
+                                        (v.every ? AS_CALL_F_EVERY : 0) |
+                                        (v.reserve ? AS_CALL_F_RESERVE : 0),
                                .id = v.id,
                                .meta = v.meta,
                                .n_meta = v.n_meta};
     if (as_frame_call_cost(&c, v.body) == UINT64_MAX)
         return AS_ETOOBIG;
     if (as_body_len(v.body) > AS_FRAME_INLINE) {
-        kept = keep(&c, v.body); /* without the lock, since it is large */
+        kept = as_worker_keep_call(&c, v.body); /* without the lock, since it is large */
         if (!kept)
             return AS_ENOMEM;
     }
@@ -494,6 +500,8 @@ void as_worker_out_detach(struct as_worker_out *o)
     pthread_mutex_lock(&w->mu);
     o->held = false;
     as_worker_forget_news(w, o);
+    if (o->slot) /* nobody will use it */
+        as_worker_out_abandon(w, o, AS_STATUS_CANCELLED, AS_STR("cancelled"));
     as_worker_out_detached(w, o);
     as_worker_out_settle(w, o);
     as_worker_out_send(w);

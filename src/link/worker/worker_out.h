@@ -10,6 +10,9 @@
  * request ends, its calls become calls without a parent; the server does the same when it sees
  * that request's answer, which is sent before the next OPEN.
  *
+ * A call may reserve a slot first (`slot`): RESERVED gives it one, and as_worker_use_slot sends
+ * what is to be executed there, in a second OPEN of the same stream.
+ *
  * The lock of the worker guards everything.
  */
 #ifndef AS_LINK_WORKER_OUT_H
@@ -22,6 +25,8 @@
 #include <anyserve/worker.h>
 
 struct as_worker_link;
+
+enum as_worker_slot { AS_WORKER_SLOT_NONE, AS_WORKER_SLOT_WANTED, AS_WORKER_SLOT_HELD };
 
 struct as_worker_family {
     struct as_list waiting, open;
@@ -62,6 +67,10 @@ struct as_worker_out {
     struct as_blob *text; /* of the failure, or NULL … */
     struct as_str why;    /* … which this points to, or a constant */
     struct as_worker_waiter *waiters;
+    enum as_worker_slot slot;
+    bool slot_news;          /* it has a slot, and the program has not read that yet … */
+    struct as_blob *replica; /* … of the replica of this name, or NULL … */
+    struct as_meta place;    /* … as the program reads it */
     struct as_frame_window credit, owed; /* of a stream: what may come; what was read since */
     uint32_t window, first_grant;        /* first_grant: before it was sent */
 };
@@ -69,6 +78,7 @@ struct as_worker_out {
 /* The part of a link that calls use. */
 struct as_worker_callers {
     bool known;                   /* the server takes calls: it has said the capability CALLS … */
+    bool reserves;                /* … RESERVE … */
     bool granted;                 /* … and CREDIT: */
     struct as_frame_window limit; /* of each family */
     uint64_t top_stream;          /* the last one that we used */
@@ -102,6 +112,16 @@ void as_worker_fail_unsent(struct as_worker *w, const char *text);
 void as_worker_expire_calls(struct as_worker *w);
 
 void as_worker_out_send(struct as_worker *w);
+/* Copies what a call needs until it is sent into one blob: its body, laid out, *c itself, metadata,
+ * id. *c refers to the copies. NULL: out of memory. */
+struct as_blob *as_worker_keep_call(struct as_frame_call *c, const struct as_body *body);
+/* Grants the callee of a call that streams what its reader has room for at first. */
+void as_worker_grant_stream(struct as_worker *w, struct as_worker_out *o);
+
+/* --- worker_slot.c: calls that reserve a slot first --- */
+
+/* RESERVED. */
+void as_worker_on_reserved(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f);
 
 /* --- worker_out_pool.c --- */
 

@@ -51,8 +51,9 @@ static void out_clear(struct as_worker *w, struct as_worker_out *o)
         as_worker_req_put(w, o->current);
     as_blob_unref(o->text);
     as_blob_unref(o->kept);
+    as_blob_unref(o->replica);
     o->current = NULL;
-    o->text = o->kept = NULL;
+    o->text = o->kept = o->replica = NULL;
     as_list_remove(&o->all);
     as_worker_forget_news(w, o);
 }

@@ -185,7 +185,7 @@ void as_worker_out_grant(struct as_worker_out *o, uint32_t messages)
 
 static bool has_something(const struct as_worker_out *o)
 {
-    return o->over || !as_list_empty(&o->messages);
+    return o->over || o->slot_news || !as_list_empty(&o->messages);
 }
 
 static int read_locked(struct as_worker *w, struct as_worker_out *o,
@@ -207,8 +207,13 @@ static int read_locked(struct as_worker *w, struct as_worker_out *o,
                                                     as_list_empty(&o->messages)};
         return 0;
     }
-    if (!o->over)
+    if (!o->over && !o->slot_news)
         return AS_EAGAIN;
+    if (!o->over) {
+        o->slot_news = false;
+        *ret_m = (struct as_worker_out_msg){.meta = &o->place, .n_meta = 1};
+        return 0;
+    }
     if (!o->status)
         return AS_EOF;
     *ret_m =

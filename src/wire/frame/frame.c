@@ -65,6 +65,7 @@ static const struct {
     [AS_FRAME_SERVICES] = {"SERVICES", true},
     [AS_FRAME_POLICY] = {"POLICY", true},
     [AS_FRAME_ROUTER] = {"ROUTER", true},
+    [AS_FRAME_RESERVED] = {"RESERVED", true},
 };
 
 const char *as_frame_type_name(uint8_t type)

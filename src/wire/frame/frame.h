@@ -58,6 +58,7 @@ enum as_frame_type {
     AS_FRAME_SERVICES = 27,
     AS_FRAME_POLICY = 28,
     AS_FRAME_ROUTER = 29,
+    AS_FRAME_RESERVED = 30,
 };
 
 /* Flags of the header. */
@@ -183,6 +184,7 @@ struct as_frame_hello {
 #define AS_CAP_TENSOR_PARAMS 0x10u /* messages may have parameters of single tensors */
 #define AS_CAP_CALLS         0x20u /* calls: kind 3, TARGET, REPORT, streams of even numbers */
 #define AS_CAP_DRIVER        0x40u /* from a program that only calls: no models, no slots */
+#define AS_CAP_RESERVE       0x80u /* calls may reserve a slot first: RESERVED */
 /* Each string has at most AS_FRAME_NAME bytes (peer is cut; the caller checks the others). */
 void as_frame_put_hello(struct as_outq *q, const struct as_frame_hello *h);
 int as_frame_get_hello(const struct as_frame *f, struct as_frame_hello *ret_h);

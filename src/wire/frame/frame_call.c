@@ -1,7 +1,8 @@
-/* Calls: the head of OPEN and DATA of kind 3, TARGET and REPORT. */
+/* Calls: the head of OPEN and DATA of kind 3, TARGET, RESERVED and REPORT. */
 #include "wire/frame/frame_call.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "wire/frame/body.h"
 #include "wire/frame/frame_table.h"
 #include "wire/name_check.h"
@@ -39,8 +40,8 @@ static int get_fixed(const struct as_frame *f, struct as_frame_call *c, uint32_t
     *ret_table = get32(p + 56);
     if (p[16] != AS_FRAME_CALL)
         return refuse(ret_why, "call: its kind is another");
-    if (get16(p + 18) ||
-        c->flags & ~(AS_CALL_F_STREAM | AS_CALL_F_BEYOND | AS_CALL_F_EVERY | AS_CALL_F_INPUTS))
+    if (get16(p + 18) || c->flags & ~(AS_CALL_F_STREAM | AS_CALL_F_BEYOND | AS_CALL_F_EVERY |
+                                      AS_CALL_F_INPUTS | AS_CALL_F_RESERVE | AS_CALL_F_USE))
         return refuse(ret_why, "call: reserved bits are set");
     if (!open && (c->priority || c->parent || c->flags || *ret_id))
         return refuse(ret_why, "call: an answer has fields of a request");
@@ -72,6 +73,12 @@ static int get_body(const struct as_frame *f, struct as_frame_call *c, uint32_t 
         return refuse(ret_why, "body: its length is not what the frame holds");
     c->body = f->p + head;
     return 0;
+}
+
+bool as_frame_call_uses_slot(const struct as_frame *f)
+{
+    return f->type == AS_FRAME_OPEN && f->n >= AS_FRAME_FIXED && f->p[0] == AS_FRAME_CALL &&
+           get32(f->p + 60 - AS_FRAME_HEADER) & AS_CALL_F_USE;
 }
 
 int as_frame_get_call(const struct as_frame *f, struct as_arena *a, struct as_frame_call *ret_c,
@@ -250,6 +257,21 @@ int as_frame_get_target(const struct as_frame *f, struct as_frame_target *ret_t)
         return AS_EPROTO;
     *ret_t = t;
     return 0;
+}
+
+void as_frame_put_reserved(struct as_outq *q, uint64_t stream, struct as_str replica)
+{
+    struct as_str s = as_utf8_cut(replica, AS_FRAME_NAME);
+    uint8_t *p = put_frame(q, AS_FRAME_RESERVED, stream, s.n);
+
+    AS_ASSERT(s.n);
+    memcpy(p, s.p, s.n);
+}
+
+int as_frame_get_reserved(const struct as_frame *f, struct as_str *ret_replica)
+{
+    *ret_replica = (struct as_str){(const char *)f->p, f->n};
+    return f->n && f->n <= AS_FRAME_NAME && as_name_check_line(*ret_replica) ? 0 : AS_EPROTO;
 }
 
 void as_frame_put_report(struct as_outq *q, const struct as_frame_report *r)

@@ -1,4 +1,5 @@
-/* wire/frame/frame_call.h — the frames of calls: OPEN and DATA of kind 3, TARGET and REPORT.
+/* wire/frame/frame_call.h — the frames of calls: OPEN and DATA of kind 3, TARGET,
+ * RESERVED and REPORT.
  *
  * docs/protocol/link.md, section 16, is the specification. A call is a request between handlers or
  * from a driver. Its message has the shape of a message of tensors, but the body is a payload body
@@ -14,6 +15,10 @@
 #define AS_CALL_F_BEYOND 0x2u /* to a worker: start it although all slots execute */
 #define AS_CALL_F_INPUTS 0x8u /* to a worker, with STREAM: DATA|MSG follow, then END */
 #define AS_CALL_F_EVERY  0x4u /* from a caller, with STREAM: each replica, one message of each */
+/* From a caller: a slot is to be reserved, and RESERVED answers; or, in a second OPEN of its
+ * stream, the call is to be executed in the slot that it has. */
+#define AS_CALL_F_RESERVE 0x10u
+#define AS_CALL_F_USE     0x20u
 
 /* OPEN, or DATA|MSG with an answer (or a part of one). */
 struct as_frame_call {
@@ -40,6 +45,10 @@ static inline unsigned as_frame_kind_of(const struct as_frame *f)
 {
     return !f->n ? 0 : f->p[0] || f->type == AS_FRAME_OPEN ? f->p[0] : AS_FRAME_TENSOR;
 }
+
+/* Is this OPEN of kind 3 to be executed in a slot that its stream has (AS_CALL_F_USE)? False: also
+ * if it is too short for a message. */
+bool as_frame_call_uses_slot(const struct as_frame *f);
 
 /* Decodes an OPEN or DATA|MSG of kind 3. Checks the fixed part and the whole table, and that an
  * inline body fills the frame. body_len is at least AS_BODY_FIXED; whether it is acceptable is for
@@ -69,6 +78,11 @@ int as_frame_put_target(struct as_outq *q, const struct as_frame_target *t);
 /* 0, or AS_EPROTO: the number is too large, a name is empty, not a line of UTF-8 or has a '#', or
  * both with a '#' between them have more than AS_FRAME_NAME bytes. */
 int as_frame_get_target(const struct as_frame *f, struct as_frame_target *ret_t);
+
+/* RESERVED, to a caller: the call on this stream has a slot of the replica. The name has 1 …
+ * AS_FRAME_NAME bytes (put: it is cut) of a line of UTF-8; get: 0, or AS_EPROTO. */
+void as_frame_put_reserved(struct as_outq *q, uint64_t stream, struct as_str replica);
+int as_frame_get_reserved(const struct as_frame *f, struct as_str *ret_replica);
 
 /* REPORT, from a worker (flag OPTIONAL): replaces what it reported of this kind before. */
 enum as_frame_report_kind {

@@ -60,6 +60,7 @@ static void fleet_fields_come_from_their_options(void **state AS_UNUSED)
     FROM(c.deployment.outlier.least, OUTLIER_LEAST);
     FROM(c.deployment.outlier.percent, MAX_EJECTED);
     FROM(c.deployment.verdict_wait, VERDICT_WAIT);
+    FROM(c.deployment.reserve_time, RESERVE_TIME);
     FROM(c.deployment.repeat_verdict_wait, VERDICT_PATIENCE);
     FROM(c.deployment.quarantine.time, TRIAL_TIME);
     FROM(c.deployment.quarantine.wait, SUSPECT_WAIT);

@@ -124,7 +124,8 @@ static void types_have_names(void **state AS_UNUSED)
     assert_string_equal(as_frame_type_name(AS_FRAME_TRAFFIC), "TRAFFIC");
     assert_string_equal(as_frame_type_name(AS_FRAME_SERVICES), "SERVICES");
     assert_string_equal(as_frame_type_name(AS_FRAME_POLICY), "POLICY");
-    assert_string_equal(as_frame_type_name(30), "?");
+    assert_string_equal(as_frame_type_name(AS_FRAME_RESERVED), "RESERVED");
+    assert_string_equal(as_frame_type_name(31), "?");
 }
 
 int main(void)

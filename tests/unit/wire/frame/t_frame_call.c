@@ -235,7 +235,7 @@ static void malformed_opens_are_refused(void **state AS_UNUSED)
     } bad[] = {
         {16, 1},  {16, 2},  {16, 4},    {18, 1},    {19, 1},   {32, 23}, {32, 99},    {39, 0x80},
         {40, 40}, {48, 3},  {48, 1},    {49, 5},    {52, 200}, {52, 9},  {56, 1},     {56, 8},
-        {58, 9},  {60, 16}, {63, 0x80}, {64, 0xff}, {68, 9},   {70, 1},  {104, 0xff},
+        {58, 9},  {60, 64}, {63, 0x80}, {64, 0xff}, {68, 9},   {70, 1},  {104, 0xff},
     };
 
     assert_int_equal(decode(&f), 0);
@@ -395,9 +395,57 @@ static void tensors_and_calls_are_told_apart(void **state AS_UNUSED)
     }
 }
 
+static void reserved_round_trips(void **state AS_UNUSED)
+{
+    char longest[AS_FRAME_NAME + 1];
+    struct as_str names[] = {AS_STR("r"), {longest, AS_FRAME_NAME}}, got;
+    struct as_outq q;
+    struct bytes b;
+    struct as_frame f;
+
+    memset(longest, 'x', sizeof(longest));
+    for (size_t i = 0; i < AS_COUNT(names); i++) {
+        as_outq_init(&q);
+        as_frame_put_reserved(&q, 6, names[i]);
+        b = bytes_of(&q);
+        assert_int_equal(as_frame_next(b.p, b.n, &f), (int64_t)b.n);
+        assert_int_equal(f.type, AS_FRAME_RESERVED);
+        assert_int_equal(f.stream, 6);
+        assert_int_equal(as_frame_get_reserved(&f, &got), 0);
+        assert_true(as_str_eq(got, names[i]));
+        f.n = 0;
+        assert_int_equal(as_frame_get_reserved(&f, &got), AS_EPROTO);
+        as_outq_fini(&q);
+        free(b.p);
+    }
+    f = (struct as_frame){.p = (const uint8_t *)longest, .n = AS_FRAME_NAME + 1};
+    assert_int_equal(as_frame_get_reserved(&f, &got), AS_EPROTO);
+    f = (struct as_frame){.p = (const uint8_t *)"a\nb", .n = 3};
+    assert_int_equal(as_frame_get_reserved(&f, &got), AS_EPROTO);
+}
+
+static void an_open_says_whether_it_uses_a_slot(void **state AS_UNUSED)
+{
+    static const uint32_t flags[] = {0, AS_CALL_F_RESERVE, AS_CALL_F_USE,
+                                     AS_CALL_F_USE | AS_CALL_F_STREAM};
+
+    for (size_t i = 0; i < AS_COUNT(flags); i++) {
+        struct as_frame_call c = {.flags = flags[i]};
+        struct bytes b = encode(AS_FRAME_OPEN, &c, &args, NULL);
+        struct as_frame f = only_frame(b);
+
+        assert_int_equal(as_frame_call_uses_slot(&f), (flags[i] & AS_CALL_F_USE) != 0);
+        f.n = AS_FRAME_FIXED - 1;
+        assert_false(as_frame_call_uses_slot(&f));
+        free(b.p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reserved_round_trips),
+        cmocka_unit_test(an_open_says_whether_it_uses_a_slot),
         cmocka_unit_test(an_open_round_trip),
         cmocka_unit_test(an_answer_has_no_fields_of_a_request),
         cmocka_unit_test(an_answer_may_have_headers),
