@@ -403,8 +403,9 @@ static PyMethodDef link_methods[] = {
     {"target", native_link_target, METH_VARARGS,
      "target(application, deployment) -> the number of a deployment, for open()."},
     {"open", (PyCFunction)(void (*)(void))native_link_open, METH_FASTCALL,
-     "open(target, method, codec, data, buffers, parts, parent, deadline, window, id, model_id,\n"
-     "session_id, every, priority, tenant) -> Out. method None: __call__. parts: Outs, whose "
+     "open(method, codec, data, buffers, parts, deadline, id, model_id, session_id, priority,\n"
+     "tenant, target, parent, window, every, reserve) -> Out. method None: __call__. parts: Outs, "
+     "whose "
      "answers are put in.\n"
      "window: how many messages of a stream may be here unread; 0: the call has one answer. "
      "every:\n"

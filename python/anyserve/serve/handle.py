@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import time
@@ -12,8 +13,9 @@ from typing import (Any, AsyncIterator, Dict, Generator, Generic, Iterator, List
 from ..replica import DeploymentID
 from ._calls.transport import Argument, CallMeta, FailedReply, Reply, Transport, current_request, current_transport
 from .exceptions import RayServeException, Refusal, note_refusal
+from .selection import ReplicaSelection
 
-__all__ = ["DeploymentBroadcastResponse", "DeploymentHandle", "DeploymentResponse", "DeploymentResponseGenerator"]
+__all__ = ["DeploymentBroadcastResponse", "DeploymentHandle", "DeploymentResponse", "DeploymentResponseGenerator", "ReplicaSelection"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -336,13 +338,40 @@ class DeploymentHandle(Generic[T]):
         transport = self._transport or current_transport()
         return DeploymentBroadcastResponse(transport.broadcast(meta, args, kwargs, current_request.get()))
 
-    def choose_replica(self, *args: Any, **kwargs: Any) -> Any:
-        """Not supported: the dispatcher knows which replica is free, callers do not."""
-        raise NotImplementedError("choose_replica is not supported: the dispatcher chooses the replica; use .remote()")
+    @contextlib.asynccontextmanager
+    async def choose_replica(self, *args: Any, **kwargs: Any) -> AsyncIterator[ReplicaSelection]:
+        """Waits until a replica has a free slot, as a call would, and reserves it: `async with handle.choose_replica() as
+        selection`. Within that, `dispatch(selection, …)` executes one call there; leaving it without that gives the slot back.
 
-    def dispatch(self, selection: Any, *args: Any, **kwargs: Any) -> Any:
-        """Not supported, as choose_replica."""
-        raise NotImplementedError("dispatch is not supported: the dispatcher chooses the replica; use .remote()")
+        The arguments are for request routers. A slot that stays unused for --reserve-time (30 s) is given to others. Within the
+        block other calls of the deployment wait for slots as ever, so with one slot in all they wait for this one."""
+        self._used = True
+        transport = self._transport or current_transport()
+        reservation = transport.reserve(self._meta, args, kwargs, current_request.get())
+        try:
+            selection = ReplicaSelection(await reservation.reserved(), self.deployment_id, reservation)
+        except BaseException:
+            reservation.release()
+            raise
+        try:
+            yield selection
+        finally:
+            selection._leave()
+
+    def dispatch(
+        self, selection: ReplicaSelection, *args: Any, **kwargs: Any
+    ) -> Union[DeploymentResponse[Any], DeploymentResponseGenerator[Any]]:
+        """Starts a call at the replica of the selection, in its slot; like `remote` it never waits. ValueError: the selection is
+        one of another deployment. The response raises ReplicaUnavailableError if the replica, or the slot, is gone, and
+        RuntimeError if the selection was dispatched, or left, before."""
+        meta = self._meta
+        if not isinstance(selection, ReplicaSelection):
+            raise TypeError("selection is what `async with handle.choose_replica()` gives, not %r" % (selection,))
+        if selection.deployment_id != self.deployment_id:
+            raise ValueError("The selection is of %s, and this handle of %s." % (selection.deployment_id, self.deployment_id))
+        self._used = True
+        reply = selection._dispatch(meta, args, kwargs)
+        return DeploymentResponseGenerator(reply, meta) if meta.stream else DeploymentResponse(reply, meta)
 
     def shutdown(self) -> None:
         """Nothing: handles share the connection of their process."""

@@ -273,6 +273,23 @@ class _Broadcast:
             return None, e
 
 
+class _Reservation:
+    """Local testing mode has one replica of each deployment, and no slots to reserve."""
+
+    def __init__(self, transport: "LocalTransport", meta: CallMeta, parent: object) -> None:
+        self._transport, self._meta, self._parent = transport, meta, parent
+
+    async def reserved(self) -> str:
+        meta = self._meta
+        return self._transport.find(meta.application, meta.deployment).core.context.replica
+
+    def dispatch(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Reply:
+        return self._transport.call(meta, args, kwargs, self._parent)
+
+    def release(self) -> None:
+        pass
+
+
 class LocalReplica:
     """A deployment's one replica, on an event loop in a thread."""
 
@@ -410,11 +427,20 @@ class LocalTransport:
     def broadcast(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: object) -> _Broadcast:
         return _Broadcast(self.call(meta, args, kwargs, parent))
 
-    def _start(self, call: _Call, body: _payload.Body) -> None:
-        found = self.apps.get(call.meta.application, {}).get(call.meta.deployment)
+    def reserve(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: object) -> _Reservation:
+        return _Reservation(self, meta, parent)
+
+    def find(self, application: str, deployment: str) -> LocalReplica:
+        found = self.apps.get(application, {}).get(deployment)
         if found is None:
-            call.end(RayServeException("Deployment '%s' of application '%s' is not there."
-                                       % (call.meta.deployment, call.meta.application)))  # fmt: skip
+            raise RayServeException("Deployment '%s' of application '%s' is not there." % (deployment, application))
+        return found
+
+    def _start(self, call: _Call, body: _payload.Body) -> None:
+        try:
+            found = self.find(call.meta.application, call.meta.deployment)
+        except RayServeException as e:
+            call.end(e)
             return
         # what waits for this call may hold the threads that it would wait for
         beyond = call.parent is not None and (call.meta.application, call.meta.deployment) in call.parent.targets()

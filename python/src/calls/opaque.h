@@ -5,6 +5,7 @@
  *   ../http/     requests of HTTP
  *   out.c        Out: a call that this process has opened: its end, reading it
  *   out_open.c   opening one: at once, or when its arguments are here
+ *   out_slot.c   an Out that reserves a slot first
  *   out_wait.c   waiting for an Out: threads, coroutines, callbacks
  *   await.c      Await: the coroutine that waits for an Out or for a request of HTTP
  *   caller.c     Link's methods that open calls; a driver's link
@@ -143,7 +144,7 @@ void native_awaits_wake(Await **list, const struct await_kind *kind, Link *l);
 
 enum out_state {
     OUT_WAITS, /* for the answers of other calls, which are its arguments */
-    OUT_OPEN,  /* it was opened */
+    OUT_OPEN,  /* it was opened; also one that waits for a slot, or has one that is not used */
     OUT_ENDED, /* one answer is here, or it has failed, or the stream is over */
 };
 
@@ -152,6 +153,8 @@ typedef struct out {
     Link *link;
     enum out_state state;
     bool stream, every, cancelled, kept, opening;
+    bool reserve;            /* it reserves a slot first, and has not used it */
+    PyObject *replica;       /* the name of the replica of which it has, or had, a slot; or NULL */
     unsigned n_threads;      /* threads that wait for it */
     unsigned status;         /* it has failed so, not 0; else `body` is the answer of a call */
     unsigned flags;          /* … with AS_WORKER_OUT_… … */
@@ -182,6 +185,12 @@ struct open_args {
     Py_ssize_t n_missing; /* parts that have not ended */
 };
 PyObject *native_link_open(PyObject *self, PyObject *const *args, Py_ssize_t n);
+/* Opens x, which was not opened, or uses its slot; or lets it wait for its arguments. -1 with an
+ * exception. */
+int native_out_start(Out *x, const struct open_args *a);
+/* The arguments that open() and use() have in common, v[0] … v[10]: method, codec, data, buffers,
+ * parts, deadline, id, model_id, session_id, priority, tenant. -1 with an exception. */
+int native_out_read_args(PyObject *const *v, struct open_args *a);
 PyObject *native_out_parts(Out *x); /* of one that WAITS: a borrowed list of Outs */
 /* Reads what has come. Returns whether it has ended; for a stream, false. */
 bool native_out_pump(Out *x);
@@ -209,11 +218,19 @@ void native_out_settle(Out *x);
  * settle it. */
 void native_out_open_now(Out *x);
 
+/* --- out_slot.c --- */
+
+/* A message that says that x has a slot. */
+void native_out_note_slot(Out *x, const struct as_worker_out_msg *msg);
+PyObject *native_out_reserved(PyObject *o, PyObject *unused);
+PyObject *native_out_use(PyObject *o, PyObject *const *args, Py_ssize_t n);
+
 /* --- out_wait.c --- */
 
 /* It has ended, or has a message: runs callbacks and wakes coroutines. */
 void native_out_wake(Out *x);
-void native_out_keep(Out *x); /* something waits: it lives on until it ends */
+void native_out_keep(Out *x);            /* something waits: it lives on until it ends */
+void native_out_release_if_idle(Out *x); /* nothing may wait any more; the caller has a reference */
 PyObject *native_out_await(PyObject *o);
 PyObject *native_out_anext(PyObject *o, PyObject *unused);
 PyObject *native_out_result_method(PyObject *o, PyObject *const *args, Py_ssize_t n);

@@ -166,6 +166,10 @@ bool native_out_pump(Out *x)
     err = as_worker_out_read(x->o, &msg);
     if (err == AS_EAGAIN)
         return false;
+    if (!err && !msg.body) {
+        native_out_note_slot(x, &msg);
+        return x->state == OUT_ENDED;
+    }
     Py_INCREF(x);
     if (!err) {
         Py_XSETREF(x->body, native_body_new(msg.body, as_worker_out_hold(x->o)));
@@ -415,11 +419,11 @@ static void out_dealloc(PyObject *o)
     if (x->state != OUT_ENDED)
         native_out_unlink(x);
     if (x->o && !x->link->forked) {
-        if (x->stream || x->state == OUT_ENDED)
+        if (x->stream || x->reserve || x->state != OUT_OPEN)
             as_worker_out_free(x->o);
         else
             as_worker_out_detach(x->o);
-        if (x->stream) /* its CANCEL */
+        if (x->stream || x->reserve) /* its CANCEL */
             native_link_send(x->link, false);
     }
     native_out_free_args(x);
@@ -427,6 +431,7 @@ static void out_dealloc(PyObject *o)
     Py_CLEAR(x->failed);
     Py_XDECREF((PyObject *)x->body);
     Py_XDECREF(x->text);
+    Py_XDECREF(x->replica);
     Py_XDECREF(x->id);
     Py_DECREF((PyObject *)x->link);
     PyObject_GC_Del(o);
@@ -442,6 +447,11 @@ static PyMethodDef out_methods[] = {
      "next(timeout): the next message of a stream; StopIteration at its end."},
     {"anext", native_out_anext, METH_NOARGS, "The same, for `await`; StopAsyncIteration."},
     {"cancel", out_cancel, METH_NOARGS, "Cancels the call, if it has not ended."},
+    {"reserved", native_out_reserved, METH_NOARGS,
+     "Of one that reserves: the name of the replica of which it has a slot, for `await`."},
+    {"use", (PyCFunction)(void (*)(void))native_out_use, METH_FASTCALL,
+     "use(method, codec, data, buffers, parts, deadline, id, model_id, session_id, priority, "
+     "tenant, window): executes a call in the slot."},
     {"add_done_callback", native_out_add_done_callback, METH_O,
      "Calls fn(self) when the call has ended, at once if it has; in any thread."},
     {0},
@@ -451,6 +461,7 @@ static PyMemberDef out_members[] = {
     {"request_id", T_OBJECT, offsetof(Out, id), READONLY, NULL},
     {"cancelled", T_BOOL, offsetof(Out, cancelled), READONLY, "cancel() was called in time."},
     {"stream", T_BOOL, offsetof(Out, stream), READONLY, NULL},
+    {"replica", T_OBJECT, offsetof(Out, replica), READONLY, "Of which it has, or had, a slot."},
     {0},
 };
 

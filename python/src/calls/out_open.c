@@ -39,7 +39,8 @@ static uint32_t metadata_of(const struct open_args *a, struct as_meta meta[OPEN_
  * answered, the link cannot be freed, and the call may be cancelled. */
 static int open_unlocked(Out *x, const struct as_worker_open *open, Served *parent)
 {
-    struct as_worker_out *o = NULL;
+    struct as_worker_out *o = x->o;
+    bool uses = o != NULL;
     int err;
 
     x->opening = true;
@@ -47,16 +48,17 @@ static int open_unlocked(Out *x, const struct as_worker_open *open, Served *pare
     if (parent)
         parent->n_using++;
     Py_BEGIN_ALLOW_THREADS;
-    err = as_worker_open(x->link->w, open, &o);
+    err = uses ? as_worker_use_slot(o, open) : as_worker_open(x->link->w, open, &o);
     Py_END_ALLOW_THREADS;
     if (parent)
         parent->n_using--;
     x->link->n_blocked--;
     x->opening = false;
-    if (!err && x->state == OUT_ENDED)
+    x->o = o;
+    if (o && x->state == OUT_ENDED) {
         as_worker_out_free(o);
-    else
-        x->o = o;
+        x->o = NULL;
+    }
     if (x->o && x->cancelled)
         as_worker_out_cancel(x->o);
     return err;
@@ -101,6 +103,7 @@ static void open_body(Out *x, const struct open_args *a, const struct body_sent 
                                   .timeout = timeout_of(a->deadline),
                                   .stream = x->stream,
                                   .every = x->every,
+                                  .reserve = x->reserve && !x->o,
                                   .parent = parent,
                                   .body = &body->body,
                                   .meta = meta,
@@ -114,11 +117,12 @@ static void open_body(Out *x, const struct open_args *a, const struct body_sent 
         open.id = (struct as_str){0};
     }
     x->state = OUT_OPEN;
+    x->reserve = open.reserve;
     native_out_link(x);
     if (large && (!parent || native_served_of(a->parent)))
         err = open_unlocked(x, &open, parent ? native_served_of(a->parent) : NULL);
     else
-        err = as_worker_open(x->link->w, &open, &x->o);
+        err = x->o ? as_worker_use_slot(x->o, &open) : as_worker_open(x->link->w, &open, &x->o);
     if (x->state == OUT_ENDED)
         return;
     if (err)
@@ -226,8 +230,7 @@ static Out *out_new(Link *l, PyObject *id)
     return x;
 }
 
-/* Opens the call, or lets it wait. -1 with an exception. */
-static int start(Out *x, const struct open_args *a)
+int native_out_start(Out *x, const struct open_args *a)
 {
     Py_ssize_t missing = wait_for_parts(x, a->parts);
     struct body_sent body;
@@ -236,6 +239,8 @@ static int start(Out *x, const struct open_args *a)
         x->state = OUT_ENDED; /* those that it waits for may refer to it */
         return -1;
     }
+    if (x->state == OUT_ENDED) /* it was cancelled meanwhile */
+        return 0;
     if (!x->failed && missing)
         return keep_args(x, a, missing);
     if (!x->failed) {
@@ -253,8 +258,30 @@ static int start(Out *x, const struct open_args *a)
     return 0;
 }
 
-/* open(target, method, codec, data, buffers, parts, parent, deadline, window, id, model_id,
- * session_id, every, priority, tenant) */
+int native_out_read_args(PyObject *const *v, struct open_args *a)
+{
+    a->codec = (int)PyLong_AsLong(v[1]);
+    a->priority = PyErr_Occurred() ? 0 : (int)PyLong_AsLong(v[9]);
+    a->deadline = PyErr_Occurred() || Py_IsNone(v[5]) ? 0 : PyFloat_AsDouble(v[5]);
+    if (PyErr_Occurred())
+        return -1;
+    if (!PyUnicode_Check(v[6]) || !PyUnicode_Check(v[7]) || !PyUnicode_Check(v[8]) ||
+        !PyUnicode_Check(v[10]) || (!Py_IsNone(v[4]) && !PyList_CheckExact(v[4]))) {
+        PyErr_SetString(PyExc_TypeError, "ids are texts, and parts a list");
+        return -1;
+    }
+    a->method = Py_IsNone(v[0]) ? NULL : v[0];
+    a->data = v[2];
+    a->buffers = v[3];
+    a->parts = v[4];
+    a->model_id = v[7];
+    a->session_id = v[8];
+    a->tenant = v[10];
+    return 0;
+}
+
+/* open(method, codec, data, buffers, parts, deadline, id, model_id, session_id, priority, tenant,
+ * target, parent, window, every, reserve) */
 PyObject *native_link_open(PyObject *self, PyObject *const *v, Py_ssize_t n)
 {
     Link *l = (Link *)(void *)self;
@@ -262,42 +289,28 @@ PyObject *native_link_open(PyObject *self, PyObject *const *v, Py_ssize_t n)
     long window;
     Out *x;
 
-    if (n != 15) {
-        PyErr_SetString(PyExc_TypeError, "open takes 15 arguments");
+    if (n != 16) {
+        PyErr_SetString(PyExc_TypeError, "open takes 16 arguments");
         return NULL;
     }
-    a.target = (uint32_t)PyLong_AsUnsignedLong(v[0]);
-    a.codec = PyErr_Occurred() ? 0 : (int)PyLong_AsLong(v[2]);
-    a.deadline = PyErr_Occurred() || Py_IsNone(v[7]) ? 0 : PyFloat_AsDouble(v[7]);
-    window = PyErr_Occurred() ? 0 : PyLong_AsLong(v[8]);
-    a.priority = PyErr_Occurred() ? 0 : (int)PyLong_AsLong(v[13]);
-    if (PyErr_Occurred())
+    a.target = (uint32_t)PyLong_AsUnsignedLong(v[11]);
+    window = PyErr_Occurred() ? 0 : PyLong_AsLong(v[13]);
+    if (PyErr_Occurred() || native_out_read_args(v, &a))
         return NULL;
     if (l->forked) {
         PyErr_SetString(PyExc_RuntimeError, "the link belongs to the process that was forked");
         return NULL;
     }
-    if (!PyUnicode_Check(v[9]) || !PyUnicode_Check(v[10]) || !PyUnicode_Check(v[11]) ||
-        !PyUnicode_Check(v[14]) || (!Py_IsNone(v[5]) && !PyList_CheckExact(v[5]))) {
-        PyErr_SetString(PyExc_TypeError, "ids are texts, and parts a list");
-        return NULL;
-    }
-    a.method = Py_IsNone(v[1]) ? NULL : v[1];
-    a.data = v[3];
-    a.buffers = v[4];
-    a.parts = v[5];
-    a.parent = native_served_of(v[6]) || Py_IS_TYPE(v[6], &native_request_type) ? v[6] : NULL;
-    a.model_id = v[10];
-    a.session_id = v[11];
-    a.tenant = v[14];
-    x = out_new(l, v[9]);
+    a.parent = native_served_of(v[12]) || Py_IS_TYPE(v[12], &native_request_type) ? v[12] : NULL;
+    x = out_new(l, v[6]);
     if (!x)
         return NULL;
     x->stream = window > 0;
-    x->every = v[12] == Py_True;
+    x->every = v[14] == Py_True;
+    x->reserve = v[15] == Py_True;
     x->target = a.target;
     x->window = (uint32_t)window;
-    if (start(x, &a))
+    if (native_out_start(x, &a))
         Py_CLEAR(x);
     return (PyObject *)x;
 }

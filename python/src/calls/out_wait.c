@@ -11,8 +11,7 @@ void native_out_keep(Out *x)
     Py_INCREF(x);
 }
 
-/* The caller has another reference. */
-static void release_if_idle(Out *x)
+void native_out_release_if_idle(Out *x)
 {
     if (x->kept && !x->awaits && !x->callbacks && !x->dependents) {
         x->kept = false;
@@ -46,7 +45,7 @@ void native_out_wake(Out *x)
     if (x->state == OUT_ENDED)
         run_callbacks(x);
     native_awaits_wake(&x->awaits, NULL, x->link);
-    release_if_idle(x);
+    native_out_release_if_idle(x);
     Py_DECREF(x);
 }
 
@@ -81,7 +80,7 @@ static void keep(PyObject *o)
 
 static void release(PyObject *o)
 {
-    release_if_idle((Out *)(void *)o);
+    native_out_release_if_idle((Out *)(void *)o);
 }
 
 static int take_result(PyObject *o, PyObject **ret_value)

@@ -12,7 +12,7 @@ from fake import PACKAGE
 sys.path.insert(0, str(PACKAGE))
 from anyserve.serve import _payload  # noqa: E402
 from anyserve.serve._calls import transport as _transport  # noqa: E402
-from anyserve.serve._calls.transport import CallMeta, current_request  # noqa: E402
+from anyserve.serve._calls.transport import CallMeta, FailedReply, current_request  # noqa: E402
 from anyserve.serve.exceptions import BackPressureError, RayServeException, RequestCancelledError, error_of_status  # noqa: E402
 from anyserve.serve.handle import DeploymentHandle, DeploymentResponse, DeploymentResponseGenerator  # noqa: E402
 
@@ -306,10 +306,75 @@ def test_each_form_of_a_handle_brings_it_alone(kept):
     assert refused("B") == (429, None)
 
 
-def test_choosing_a_replica_is_not_supported(handle):
-    for call in handle.choose_replica, lambda: handle.dispatch(None):
-        with pytest.raises(NotImplementedError, match="the dispatcher chooses the replica"):
-            call()
+class Slot:
+    """A reservation that notes what is done with it."""
+
+    def __init__(self, error=None):
+        self.log, self.error = [], error
+
+    async def reserved(self):
+        if self.error is not None:
+            raise self.error
+        return "B-3"
+
+    def dispatch(self, meta, args, kwargs):
+        self.log.append((meta.method, meta.stream, args, kwargs))
+        return FailedReply(KeyError("of the call"), "r-1")
+
+    def release(self):
+        self.log.append("released")
+
+
+class SlotTransport:
+    def __init__(self, error=None):
+        self.slot, self.asked = Slot(error), []
+
+    def reserve(self, meta, args, kwargs, parent):
+        self.asked.append((meta.method, meta.multiplexed_model_id, args, kwargs))
+        return self.slot
+
+
+def test_a_slot_is_dispatched_once_and_given_back_else():
+    transport = SlotTransport()
+    handle = DeploymentHandle("B", "a", _transport=transport)
+
+    async def main():
+        async with handle.options(multiplexed_model_id="m").chat.choose_replica(1, k=2) as selection:
+            response = handle.options(stream=True).other.dispatch(selection, 3, k=4)
+            assert isinstance(response, DeploymentResponseGenerator)
+            with pytest.raises(RuntimeError, match="dispatched already"):
+                await handle.dispatch(selection)
+            with pytest.raises(ValueError, match="handle of Deployment"):
+                DeploymentHandle("C", "a").dispatch(selection)
+            with pytest.raises(TypeError, match="choose_replica"):
+                handle.dispatch("B-3")
+        assert (selection.replica_id, selection.address) == ("B-3", ("127.0.0.1", None))
+        assert selection.to_dict()["deployment"] == "B"
+        assert transport.asked == [("chat", "m", (1,), {"k": 2})]
+        assert transport.slot.log == [("other", True, (3,), {"k": 4})]
+        async with handle.choose_replica() as selection:
+            pass
+        assert transport.slot.log[1:] == ["released"]
+        with pytest.raises(RuntimeError, match="was given back"):
+            await handle.dispatch(selection)
+        with pytest.raises(ZeroDivisionError):
+            async with handle.choose_replica():
+                raise ZeroDivisionError
+        assert transport.slot.log[1:] == ["released"] * 2
+
+    asyncio.run(main())
+
+
+def test_without_a_slot_nothing_is_left():
+    transport = SlotTransport(BackPressureError(num_queued_requests=1, max_queued_requests=1))
+
+    async def main():
+        with pytest.raises(BackPressureError):
+            async with DeploymentHandle("B", "a", _transport=transport).choose_replica():
+                pass
+
+    asyncio.run(main())
+    assert transport.slot.log == ["released"]
 
 
 def test_an_exception_of_cancelled_calls_is_ours():

@@ -654,6 +654,23 @@ def test_calls_of_one_thread_begin_in_their_order():
     assert handle.all.remote().result() == list(range(200))
 
 
+def test_choosing_a_replica():
+    handle = run(Adder.bind(4))
+
+    async def main():
+        async with handle.choose_replica() as selection:
+            assert selection.replica_id == "Adder-0"
+            assert await handle.later.dispatch(selection, 1) == 5
+        with pytest.raises(RuntimeError, match="was dispatched already"):
+            await handle.later.dispatch(selection, 1)
+        local_testing.delete("default")
+        with pytest.raises(RayServeException, match="is not there"):
+            async with handle.choose_replica():
+                pass
+
+    asyncio.run(main())
+
+
 def test_broadcast():
     handle = run(Adder.bind(4))
     assert handle.broadcast("later", 1).results(timeout_s=WAIT) == [5]

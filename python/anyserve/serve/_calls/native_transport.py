@@ -18,8 +18,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ... import __version__, _native
 from .._payload import decode_answer, encode_call
-from ..exceptions import ActorUnavailableError, error_of_status
-from .transport import CallMeta, FailedReply, Reply
+from ..exceptions import ActorUnavailableError, ReplicaUnavailableError, error_of_status
+from .transport import Argument, CallMeta, FailedReply, Reply, Reservation
 
 STREAM_WINDOW = 64  # messages of a stream that may be here unread
 CONNECT_TIMEOUT = 10.0  # seconds, for connecting
@@ -29,15 +29,69 @@ ENDED = 0.5  # seconds for which the server's lock is free, after which it has e
 LAST_CALLS = 2.0  # seconds that the end of a replica waits for what it has called in `__del__`
 JOIN_TIMEOUT = 5.0  # seconds, for the thread at the end of the program
 STARTED = 1  # AS_WORKER_OUT_STARTED
+UNAVAILABLE = 14  # AS_STATUS_UNAVAILABLE
+
+
+def _name_in_deployment(replica: str) -> str:
+    """Of a replica that the server calls `application#deployment-number`."""
+    return replica.rpartition("#")[2]
 
 
 def _status_error(out: Any, status: int, flags: int, text: str) -> BaseException:
     application, deployment = out.target
+    if out.replica is not None and status == UNAVAILABLE and not flags & STARTED:
+        error = ReplicaUnavailableError(_name_in_deployment(out.replica))
+        error.add_note(text)
+        return error
     return error_of_status(status, text, request_id=out.request_id, application=application, deployment=deployment,
                            started=bool(flags & STARTED))  # fmt: skip
 
 
 _native.set_body_hooks(decode_answer, decode_answer, _status_error)
+
+
+def _encode(method: str, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[Any, Any]:
+    """The body of a call, and the calls whose results it has; or the first of those that could not be made."""
+    body = encode_call(method, args, kwargs)
+    if not body.parts:
+        return body, None
+    failed = next((reply for reply in body.parts if isinstance(reply, FailedReply)), None)
+    return body, failed or list(body.parts)
+
+
+def _for_routing(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
+    """The arguments of a reservation, which are for routers: none, if some are results that must be waited for."""
+    waits = any(isinstance(value, Argument) for value in (*args, *kwargs.values()))
+    return ((), {}) if waits else (args, kwargs)
+
+
+class NativeReservation:
+    """A slot that was reserved over a link, or is to be."""
+
+    def __init__(self, out: Any) -> None:
+        self._out = out
+
+    async def reserved(self) -> str:
+        if isinstance(self._out, FailedReply):
+            raise self._out.error
+        return _name_in_deployment(await self._out.reserved())
+
+    def dispatch(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Reply:
+        out = self._out
+        request_id = meta.request_id or out.request_id
+        try:
+            body, parts = _encode(meta.method, args, kwargs)
+            if isinstance(parts, FailedReply):
+                raise parts.error
+            out.use(body.method or None, body.codec, body.data, body.buffers or None, parts, meta.deadline, request_id,
+                    meta.multiplexed_model_id, meta.session_id, meta.priority, meta.tenant, STREAM_WINDOW if meta.stream else 0)  # fmt: skip
+        except Exception as e:
+            out.cancel()
+            return FailedReply(e, request_id)
+        return out  # type: ignore[no-any-return]
+
+    def release(self) -> None:
+        self._out.cancel()
 
 
 class NativeTransport:
@@ -48,22 +102,23 @@ class NativeTransport:
         self.closed = False
         self._targets: Dict[Tuple[str, str], int] = {}
 
-    def call(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any, every: bool = False) -> Reply:
+    def call(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any, every: bool = False,
+             reserve: bool = False) -> Reply:  # fmt: skip
         application, deployment, method, stream, request_id, model_id, session_id, deadline = meta[:8]
-        body = encode_call(method, args, kwargs)
-        parts: Optional[List[Any]] = None
-        if body.parts:
-            parts = list(body.parts)
-            for reply in parts:
-                if isinstance(reply, FailedReply):
-                    return FailedReply(reply.error, request_id)
+        body, parts = _encode(method, args, kwargs)
+        if isinstance(parts, FailedReply):
+            return FailedReply(parts.error, request_id)
         target = self._targets.get((application, deployment))
         if target is None:
             target = self._targets[application, deployment] = self.link.target(application, deployment)
         if not request_id:
             request_id = (parent.id if parent is not None else "") or str(uuid.uuid4())
-        return self.link.open(target, body.method or None, body.codec, body.data, body.buffers or None, parts, parent,
-                              deadline, STREAM_WINDOW if stream else 0, request_id, model_id, session_id, every, meta.priority, meta.tenant)  # fmt: skip
+        return self.link.open(body.method or None, body.codec, body.data, body.buffers or None, parts, deadline, request_id, model_id,
+                              session_id, meta.priority, meta.tenant, target, parent, STREAM_WINDOW if stream else 0, every,
+                              reserve)  # fmt: skip
+
+    def reserve(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any) -> Reservation:
+        return NativeReservation(self.call(meta._replace(stream=False), *_for_routing(args, kwargs), parent, False, True))
 
     def broadcast(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any) -> Reply:
         return self.call(meta._replace(stream=True), args, kwargs, parent, True)
@@ -82,18 +137,19 @@ class ReplicaTransport:
         self._last: List[Reply] = []
         self.call = self._call_early
         self.broadcast = self._broadcast_early
+        self.reserve = self._reserve_early
         os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self) -> None:
         """The child is no replica: its calls go over the driver's link."""
         self._own = None
-        self.call, self.broadcast = self._call_early, self._broadcast_early
+        self.call, self.broadcast, self.reserve = self._call_early, self._broadcast_early, self._reserve_early
 
     def use(self, link: _native.Link, connected: bool) -> None:
         """The replica has this link. Once it is connected, all calls leave by it; before that, those of its requests."""
         self._own = NativeTransport(link)
         if connected:
-            self.call, self.broadcast = self._own.call, self._own.broadcast
+            self.call, self.broadcast, self.reserve = self._own.call, self._own.broadcast, self._own.reserve
 
     def _early(self, parent: Any) -> Any:
         return self._driver if parent is None or self._own is None else self._own
@@ -104,10 +160,13 @@ class ReplicaTransport:
     def _broadcast_early(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any) -> Reply:
         return self._early(parent).broadcast(meta, args, kwargs, parent)  # type: ignore[no-any-return]
 
+    def _reserve_early(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any) -> Reservation:
+        return self._early(parent).reserve(meta, args, kwargs, parent)  # type: ignore[no-any-return]
+
     def end(self) -> None:
         """The replica's link is over. What `__del__` calls goes over the driver's link, and `close` waits for it: nobody else does."""
         self.beside = None
-        self.call, self.broadcast = self._call_last, self._broadcast_last
+        self.call, self.broadcast, self.reserve = self._call_last, self._broadcast_last, self._driver.reserve
 
     def _call_last(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any) -> Reply:
         self._last.append(self._driver.call(meta, args, kwargs, None))
@@ -140,17 +199,21 @@ class DriverTransport:
         self._thread: Optional[threading.Thread] = None
         _drivers.add(self)
 
-    def call(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any, every: bool = False) -> Reply:
+    def call(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any, every: bool = False,
+             reserve: bool = False) -> Reply:  # fmt: skip
         while True:
             transport = self._transport or self._open()
             try:
-                return transport.call(meta, args, kwargs, None, every)
+                return transport.call(meta, args, kwargs, None, every, reserve)
             except ValueError:
                 if not transport.closed:
                     raise
 
     def broadcast(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any) -> Reply:
         return self.call(meta._replace(stream=True), args, kwargs, None, True)
+
+    def reserve(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: Any) -> Reservation:
+        return NativeReservation(self.call(meta._replace(stream=False), *_for_routing(args, kwargs), None, False, True))
 
     def close(self) -> None:
         """Ends the link; calls that have not ended fail. A later call makes another one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextvars
 from typing import Any, Callable, Dict, Generator, NamedTuple, Optional, Protocol, Tuple
 
-__all__ = ["Argument", "CallMeta", "FailedReply", "Held", "Reply", "Transport", "current_request", "current_transport", "set_driver",
+__all__ = ["Argument", "CallMeta", "FailedReply", "Held", "Reply", "Reservation", "Transport", "current_request", "current_transport", "set_driver",
            "set_process_transport"]  # fmt: skip
 
 
@@ -66,6 +66,23 @@ class Transport(Protocol):
     def broadcast(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: object) -> Reply:
         """One call to each replica there is now; never waits. The reply is a stream, each item of which is a replica's
         answer: a pair (result, None), or (None, exception)."""
+
+
+    def reserve(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any], parent: object) -> "Reservation":
+        """Asks for a slot of a replica; never waits. The arguments are for routers, and not executed."""
+
+
+class Reservation(Protocol):
+    """A slot of a replica, which was asked for."""
+
+    async def reserved(self) -> str:
+        """Waits for the slot, in any event loop: the name of the replica. Raises what a call would."""
+
+    def dispatch(self, meta: CallMeta, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Reply:
+        """Starts a call in the slot, once; never waits. `meta` names the same deployment."""
+
+    def release(self) -> None:
+        """Gives the slot back, or stops waiting for it. Only before `dispatch`."""
 
 
 class Argument:
