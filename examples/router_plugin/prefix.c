@@ -3,45 +3,40 @@
  * prefix.
  *
  *     make
- *     anyserve run deployment.yaml --router-plugin prefix=./prefix.so
+ *     anyserve run deployment.yaml --router-plugin "APPLICATION#DEPLOYMENT=$PWD/prefix.so"
  *
- * kwargs: {"bytes": 256, "margin": 4}: how much of the body counts; how many requests more than the
- * least loaded replica the preferred one may have. */
+ * Two variables of the environment: PREFIX_BYTES (256), how much of the body counts; PREFIX_MARGIN
+ * (4), how many requests more than the least loaded replica the preferred one may have. */
 #include <anyserve/router.h>
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct prefix {
     size_t bytes;
     uint32_t margin;
 };
 
-/* The number behind "name": in a flat JSON object; -1: it is not there. */
-static long number_of(const char *kwargs, const char *name)
+static long number_of(const char *variable, long otherwise)
 {
-    char key[32];
-    const char *at;
+    const char *text = getenv(variable);
 
-    snprintf(key, sizeof(key), "\"%s\"", name);
-    at = strstr(kwargs, key);
-    at = at ? strchr(at, ':') : NULL;
-    return at ? strtol(at + 1, NULL, 10) : -1;
+    return text ? strtol(text, NULL, 10) : otherwise;
 }
 
-static void *create(const char *kwargs, char *why, size_t n)
+static void *create(const char *deployment, char *why, size_t n)
 {
     struct prefix *p = malloc(sizeof(*p));
-    long bytes = number_of(kwargs, "bytes"), margin = number_of(kwargs, "margin");
+    long bytes = number_of("PREFIX_BYTES", 256), margin = number_of("PREFIX_MARGIN", 4);
 
-    if (!p || bytes == 0 || bytes > 65536 || margin > 1000000) {
-        snprintf(why, n, "bytes must be 1 to 65536, margin at most 1000000");
+    if (!p || bytes < 1 || bytes > 65536 || margin < 0 || margin > 1000000) {
+        snprintf(why, n, "%s: PREFIX_BYTES must be 1 to 65536, PREFIX_MARGIN 0 to 1000000",
+                 deployment);
         free(p);
         return NULL;
     }
-    p->bytes = bytes < 0 ? 256 : (size_t)bytes;
-    p->margin = margin < 0 ? 4 : (uint32_t)margin;
+    p->bytes = (size_t)bytes;
+    p->margin = (uint32_t)margin;
     return p;
 }
 

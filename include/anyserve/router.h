@@ -1,6 +1,6 @@
 /* anyserve/router.h — a request router in C: a shared object that the dispatcher loads with
- * `--router-plugin NAME=FILE` and calls for each request of the deployments that name it
- * (request_router_config: {request_router_class: plugin:NAME}).
+ * `--router-plugin DEPLOYMENT=FILE` and calls for each request of that deployment. Whoever starts
+ * the server decides which code the dispatcher runs, so a deployment cannot name one itself.
  *
  * The object exports one function, as_router_plugin, which returns a table of functions. It runs in
  * the dispatcher's process and in its loop: a call that takes a microsecond takes that from every
@@ -59,10 +59,10 @@ struct as_router_pick {
 
 struct as_router_plugin {
     uint32_t abi; /* AS_ROUTER_ABI */
-    /* Begins with one deployment. kwargs: its request_router_kwargs as a JSON object, "{}" at
-     * least; why: the text of an error, of at most n bytes with the NUL. Returns its state; NULL:
-     * error, the deployment is refused. */
-    void *(*create)(const char *kwargs, char *why, size_t n);
+    /* Begins with a deployment, whose name it gets as people write it. Returns its state; NULL:
+     * error, and `why` (at most n bytes with the NUL) says what is wrong: the built-in policy
+     * chooses then. */
+    void *(*create)(const char *deployment, char *why, size_t n);
     void (*destroy)(void *state);
     /* Chooses for q among n replicas, n > 0, in the order in which they were added. Writes at most
      * AS_ROUTER_PICKS picks and returns their number. 0: the deployment's built-in policy chooses.
@@ -72,11 +72,10 @@ struct as_router_plugin {
     uint32_t (*choose)(void *state, const struct as_router_request *q,
                        const struct as_router_replica *replicas, uint32_t n,
                        struct as_router_pick *picks);
-    /* Each of these may be NULL. q was sent to the replica with that id; it has ended there. */
-    void (*on_routed)(void *state, const struct as_router_request *q, uint64_t replica);
-    void (*on_completed)(void *state, uint64_t replica, as_ns service);
-    void (*on_replica_added)(void *state, uint64_t replica);
-    void (*on_replica_removed)(void *state, uint64_t replica, bool died);
+    /* Each of these may be NULL. A request was sent to the replica with that id; one has ended
+     * there. */
+    void (*on_routed)(void *state, uint64_t replica);
+    void (*on_completed)(void *state, uint64_t replica);
 };
 
 /* What the shared object exports. Called once; the table must stay. */

@@ -142,5 +142,6 @@ bool holds_out(const struct sim *s, const struct call *c)
     if (r->asks || (s->multiplexed && c->q.model_key))
         return true; /* how long depends on the answers, or on who loads the model */
     return has_preferences(r->policy) && c->q.session_key && /* a suspect begins to wait later */
-           (c->was_suspect ||           s->now <= c->placed_at + 2 * r->max_wait + s->scenario.timer_late + 1);
+           (c->was_suspect ||
+            s->now <= c->placed_at + 2 * r->max_wait + s->scenario.timer_late + 1);
 }

@@ -201,8 +201,8 @@ enum as_option_type {
     X(ROUTER, "router", ENUM, 0, 0, "late_binding",                                                \
       "late_binding|least_ongoing|pow_2|round_robin|consistent_hash|session", QB, "Queues",        \
       "how a replica is chosen for a request")                                                     \
-    X(ROUTER_PLUGIN, "router-plugin", STRING, 0, 4095, "", "NAME=FILE", RD, "Queues",              \
-      "routers in C, separated by commas; request_router_class names one as plugin:NAME")          \
+    X(ROUTER_PLUGIN, "router-plugin", STRING, 0, 4095, "", "DEPLOYMENT=FILE", RD, "Queues",        \
+      "routers in C: shared objects, separated by commas, that choose replicas for a deployment")  \
     X(ROUTER_TIMEOUT, "router-timeout", DURATION, 100 * AS_US, 60 * AS_SEC, "2ms", "", RD,         \
       "Queues", "time that a router of the user's own has to choose; then the server does")        \
     X(MAX_QUEUED_REQUESTS, "max-queued-requests", INT, -1, 10000000, "1024", "", QB, "Queues",     \

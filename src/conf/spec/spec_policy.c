@@ -31,8 +31,7 @@ static void each_member(struct as_json *j, struct as_json_value *object,
 static bool is_own(struct as_str path)
 {
     static const char *const built_in[] = {"ray.serve._private.request_router",
-                                           "ray.serve.autoscaling_policy",
-                                           "plugin:" /* --router-plugin */};
+                                           "ray.serve.autoscaling_policy"};
 
     if (!path.n || (!memchr(path.p, ':', path.n) && !memchr(path.p, '.', path.n)))
         return false;

@@ -341,6 +341,7 @@ struct as_replica_view {
     bool is_free;     /* it has a free slot in which it can execute q */
     bool holds_model; /* it holds the model of q */
 };
+uint64_t as_replica_id(const struct as_replica *r); /* as_replica_view.id */
 void as_replica_view(const struct as_replica *r, const struct as_request *q,
                      struct as_replica_view *ret_v);
 enum as_breaker_state as_replica_breaker(const struct as_replica *r);

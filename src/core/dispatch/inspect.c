@@ -112,6 +112,11 @@ uint32_t as_replica_beyond(const struct as_replica *r)
     return r->beyond;
 }
 
+uint64_t as_replica_id(const struct as_replica *r)
+{
+    return r->id;
+}
+
 void as_replica_view(const struct as_replica *r, const struct as_request *q,
                      struct as_replica_view *ret_v)
 {

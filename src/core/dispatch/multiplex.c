@@ -83,6 +83,16 @@ static struct as_holding *add_holding(struct as_held *m, struct as_replica *r)
     return h;
 }
 
+/* Some of its holders take requests: they neither drain nor are ejected. */
+static bool has_open_member(const struct as_held *m)
+{
+    for (uint32_t i = 0; i < m->group.n_members; i++) {
+        if (m->group.members[i]->replica->width)
+            return true;
+    }
+    return false;
+}
+
 /* If nobody loads the model or is about to: the first that waits for it may, when its time is over
  * or nobody holds the model. */
 static void find_loader(struct as_deployment *d, struct as_held *m)
@@ -96,7 +106,7 @@ static void find_loader(struct as_deployment *d, struct as_held *m)
         if (as_list_empty(line))
             continue;
         t = AS_LIST_ENTRY(line->next, struct as_preference_link, node)->preference;
-        if (!t->overdue && m->group.n_members)
+        if (!t->overdue && has_open_member(m))
             continue;
         t->any_from = 0;
         as_preference_hurry(d, t);
@@ -129,7 +139,7 @@ void as_multiplex_prefer(struct as_deployment *d, struct as_request *q, struct a
     as_ns wait = d->conf.router.max_wait;
 
     as_preference_add(t, &m->group, now, 0);
-    if (m->group.n_members || m->loader)
+    if (has_open_member(m) || m->loader)
         t->any_from = now + wait + as_rand_below(&d->rand, wait + 1);
     else
         t->any_from = now;
@@ -242,6 +252,13 @@ void as_replica_set_held(struct as_replica *r, const uint64_t *models, uint32_t 
     }
     as_dispatch_pull(r, now);
     as_dispatch_balance(d, now);
+}
+
+void as_multiplex_on_closed(struct as_replica *r)
+{
+    AS_LIST_EACH_ENTRY(h, struct as_holding, of_replica, &r->held) {
+        find_loader(r->deployment, AS_CONTAINER(h->group, struct as_held, group));
+    }
 }
 
 void as_multiplex_remove_replica(struct as_replica *r)

@@ -33,6 +33,8 @@ bool as_multiplex_become_loader(struct as_deployment *d, struct as_request *q);
 void as_multiplex_on_sent(struct as_replica *r, struct as_request *q);
 void as_multiplex_on_left(struct as_replica *r, struct as_request *q, bool answered);
 void as_multiplex_on_end(struct as_deployment *d, struct as_request *q);
+/* r takes no requests for now: another replica may load what only r holds. */
+void as_multiplex_on_closed(struct as_replica *r);
 /* r goes. */
 void as_multiplex_remove_replica(struct as_replica *r);
 bool as_multiplex_ok(const struct as_deployment *d);

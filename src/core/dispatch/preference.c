@@ -418,6 +418,7 @@ void as_preference_release(struct as_replica *r)
             t->ask_at = 0;
         as_preference_hurry(d, t);
     }
+    as_multiplex_on_closed(r);
 }
 
 void as_preference_release_all(struct as_deployment *d)

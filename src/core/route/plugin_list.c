@@ -14,15 +14,13 @@ bool as_plugin_list_next(struct as_str *list, struct as_str *ret_entry)
 
 bool as_plugin_split(struct as_str entry, struct as_str *ret_name, struct as_str *ret_path)
 {
-    static const char allowed[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
     const char *equals = entry.n ? memchr(entry.p, '=', entry.n) : NULL;
     size_t n = equals ? (size_t)(equals - entry.p) : 0;
 
     if (!n || n > AS_PLUGIN_NAME_MAX || n + 1 == entry.n)
         return false;
     for (size_t i = 0; i < n; i++) {
-        if (!memchr(allowed, entry.p[i], sizeof(allowed) - 1))
+        if (entry.p[i] <= ' ')
             return false;
     }
     *ret_name = (struct as_str){entry.p, n};

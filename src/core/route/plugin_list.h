@@ -1,19 +1,19 @@
-/* core/route/plugin_list.h — the value of --router-plugin: NAME=FILE, separated by commas. */
+/* core/route/plugin_list.h — the value of --router-plugin: DEPLOYMENT=FILE, separated by commas. */
 #ifndef AS_CORE_PLUGIN_LIST_H
 #define AS_CORE_PLUGIN_LIST_H
 
 #include "base/str.h"
 
 #define AS_PLUGINS_MAX     16u
-#define AS_PLUGIN_NAME_MAX 63u
+#define AS_PLUGIN_NAME_MAX 255u
 
 /* Takes the first entry off *list. False: the list is empty. */
 bool as_plugin_list_next(struct as_str *list, struct as_str *ret_entry);
-/* Splits NAME=FILE. False: it is none; a name has letters, digits, `_` and `-`, at most
- * AS_PLUGIN_NAME_MAX. */
+/* Splits DEPLOYMENT=FILE. False: it is none; the deployment is named as people write it, without
+ * blanks, with at most AS_PLUGIN_NAME_MAX bytes. */
 bool as_plugin_split(struct as_str entry, struct as_str *ret_name, struct as_str *ret_path);
-/* Each entry is NAME=FILE, no name comes twice, and there are at most AS_PLUGINS_MAX; an empty list
- * is valid. *ret_bad: the first entry that is wrong. */
+/* Each entry is DEPLOYMENT=FILE, no name comes twice, and there are at most AS_PLUGINS_MAX; an
+ * empty list is valid. *ret_bad: the first entry that is wrong. */
 bool as_plugin_list_is_valid(struct as_str list, struct as_str *ret_bad);
 /* Is there an entry of that name? */
 bool as_plugin_list_has(struct as_str list, struct as_str name);

@@ -12,6 +12,7 @@
 #include "link/fleet/call_graph.h"
 #include "link/fleet/fleet.h"
 #include "link/fleet/unknown_peer.h"
+#include "link/plugin/plugin.h"
 #include "wire/frame/frame_router.h"
 #include "io/loop/death_watch.h"
 
@@ -112,7 +113,8 @@ struct as_fleet_deployment {
     struct as_task work;   /* runs as_deployment_work in the next turn */
     struct as_payload_hasher hash;
     struct as_fleet_counting counting;
-    struct as_policy *policy; /* a router of the user's own; NULL: none has been ready so far */
+    struct as_plugin_use plugin; /* a router in C, of --router-plugin */
+    struct as_policy *policy;    /* a router of the user's own; NULL: none has been ready so far */
     uint64_t router_outcomes[AS_FLEET_ROUTER_OUTCOMES]; /* by enum as_policy_outcome */
     _Atomic uint64_t call_target; /* hash of the name that as_fleet_is_call_target knows; 0: none */
     atomic_bool down;

@@ -31,7 +31,7 @@ struct as_router_conf as_fleet_router_conf(const struct as_fleet_deployment *d)
     c.ask_again_first = value_or(r, AS_FRAME_ROUTER_ASK_FIRST, c.ask_again_first);
     c.ask_factor = (uint32_t)value_or(r, AS_FRAME_ROUTER_ASK_FACTOR, c.ask_factor);
     c.ask_again_max = value_or(r, AS_FRAME_ROUTER_ASK_MAX, c.ask_again_max);
-    c.asks = d->policy != NULL;
+    c.asks = d->policy || d->plugin.table;
     return c;
 }
 

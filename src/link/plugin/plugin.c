@@ -83,10 +83,48 @@ int as_plugin_load_all(struct as_str list, char *why, size_t n)
     return err;
 }
 
-/* --- asking --- */
+/* --- one deployment --- */
+
+int as_plugin_begin(struct as_plugin_use *u, struct as_str deployment, char *why, size_t n)
+{
+    const struct as_router_plugin *p = as_plugin_find(deployment);
+    char *name;
+
+    if (!p || u->table)
+        return 0;
+    why[0] = '\0';
+    name = as_str_dup(deployment);
+    u->state = p->create(name, why, n);
+    free(name);
+    if (!u->state)
+        return AS_EINVALID;
+    u->table = p;
+    return 0;
+}
+
+void as_plugin_end(struct as_plugin_use *u)
+{
+    if (u->table)
+        u->table->destroy(u->state);
+    free(u->replicas);
+    free(u->of);
+    *u = (struct as_plugin_use){0};
+}
+
+void as_plugin_note_sent(const struct as_plugin_use *u, const struct as_replica *r)
+{
+    if (u->table && u->table->on_routed)
+        u->table->on_routed(u->state, as_replica_id(r));
+}
+
+void as_plugin_note_ended(const struct as_plugin_use *u, const struct as_replica *r)
+{
+    if (u->table && u->table->on_completed)
+        u->table->on_completed(u->state, as_replica_id(r));
+}
 
 struct collected {
-    struct as_plugin_scratch *scratch;
+    struct as_plugin_use *use;
     const struct as_request *q;
     uint32_t n;
 };
@@ -97,46 +135,37 @@ static void add_replica(void *arg, struct as_replica *r)
     struct as_replica_view v;
 
     as_replica_view(r, c->q, &v);
-    c->scratch->of[c->n] = r;
-    c->scratch->replicas[c->n++] = (struct as_router_replica){.id = v.id,
-                                                              .slots = v.slots,
-                                                              .ongoing = v.unanswered,
-                                                              .waiting = v.waiting,
-                                                              .models = v.models,
-                                                              .service = v.service,
-                                                              .is_free = v.is_free,
-                                                              .holds_model = v.holds_model};
+    c->use->of[c->n] = r;
+    c->use->replicas[c->n++] = (struct as_router_replica){.id = v.id,
+                                                          .slots = v.slots,
+                                                          .ongoing = v.unanswered,
+                                                          .waiting = v.waiting,
+                                                          .models = v.models,
+                                                          .service = v.service,
+                                                          .is_free = v.is_free,
+                                                          .holds_model = v.holds_model};
 }
 
-static void reserve(struct as_plugin_scratch *s, uint32_t n)
+static void make_room(struct as_plugin_use *u, uint32_t n)
 {
-    if (n <= s->cap)
+    if (n <= u->cap)
         return;
-    s->cap = AS_MAX(n, 2 * s->cap);
-    s->replicas = as_xrealloc(s->replicas, s->cap * sizeof(*s->replicas));
-    s->of = as_xrealloc(s->of, s->cap * sizeof(struct as_replica *));
+    u->cap = AS_MAX(n, 2 * u->cap);
+    u->replicas = as_xrealloc(u->replicas, u->cap * sizeof(*u->replicas));
+    u->of = as_xrealloc(u->of, u->cap * sizeof(struct as_replica *));
 }
 
-void as_plugin_scratch_fini(struct as_plugin_scratch *s)
-{
-    free(s->replicas);
-    free(s->of);
-    *s = (struct as_plugin_scratch){0};
-}
-
-bool as_plugin_choose(const struct as_router_plugin *p, void *state,
-                      struct as_plugin_scratch *scratch, struct as_deployment *d,
-                      const struct as_request *q, struct as_str body, as_ns now,
-                      struct as_router_choice *ret)
+bool as_plugin_choose(struct as_plugin_use *u, struct as_deployment *d, const struct as_request *q,
+                      struct as_str body, as_ns now, struct as_router_choice *ret)
 {
     struct as_router_pick picks[AS_ROUTER_PICKS] = {{0, 0}};
-    struct collected c = {.scratch = scratch, .q = q};
+    struct collected c = {.use = u, .q = q};
+    bool has_waited = q->arrived && q->arrived < now;
     struct as_router_request request = {.model_key = q->model_key,
                                         .session_key = q->session_key,
                                         .priority = q->priority,
                                         .attempt = q->attempts,
-                                        .waited =
-                                            q->arrived && q->arrived < now ? now - q->arrived : 0,
+                                        .waited = has_waited ? now - q->arrived : 0,
                                         .body = body.n ? body.p : NULL,
                                         .body_size = body.n};
     uint32_t n;
@@ -145,15 +174,15 @@ bool as_plugin_choose(const struct as_router_plugin *p, void *state,
     ret->n = 0;
     if (!as_deployment_replicas(d))
         return false;
-    reserve(scratch, as_deployment_replicas(d));
+    make_room(u, as_deployment_replicas(d));
     as_deployment_each_replica(d, add_replica, &c);
-    n = p->choose(state, &request, scratch->replicas, c.n, picks);
+    n = u->table->choose(u->state, &request, u->replicas, c.n, picks);
     if (!n || n > AS_ROUTER_PICKS)
         return false;
     for (uint32_t i = 0; i < n; i++) {
         if (picks[i].replica >= c.n || (i && picks[i].rank < picks[i - 1].rank))
             return false;
-        ret->of[i].replica = scratch->of[picks[i].replica];
+        ret->of[i].replica = u->of[picks[i].replica];
         ret->of[i].rank = picks[i].rank;
     }
     ret->n = n;

@@ -21,19 +21,24 @@ int as_plugin_load_all(struct as_str list, char *why, size_t n);
 /* The plugin of that name; NULL: none was loaded. */
 const struct as_router_plugin *as_plugin_find(struct as_str name);
 
-/* Asks p for a replica for q. scratch: grown as needed, to be freed by the caller; *cap is its
- * size. False: it has no valid choice. */
-struct as_plugin_scratch {
-    struct as_router_replica *replicas;
+/* A plugin that chooses for one deployment. Zeros: none. */
+struct as_plugin_use {
+    const struct as_router_plugin *table; /* NULL: none */
+    void *state;
+    struct as_router_replica *replicas; /* scratch of as_plugin_choose, grown as needed … */
     struct as_replica **of;
-    uint32_t cap;
+    uint32_t cap; /* … to so many */
 };
-/* Asks p for a replica for q. body: the first bytes of its body, or nothing. False: it has no valid
- * choice. */
-bool as_plugin_choose(const struct as_router_plugin *p, void *state,
-                      struct as_plugin_scratch *scratch, struct as_deployment *d,
-                      const struct as_request *q, struct as_str body, as_ns now,
-                      struct as_router_choice *ret);
-void as_plugin_scratch_fini(struct as_plugin_scratch *s);
+/* Begins with the plugin of that deployment, if one was loaded for it. AS_EINVALID: it refuses, why
+ * (n bytes) says for what reason, and *u is as before. */
+int as_plugin_begin(struct as_plugin_use *u, struct as_str deployment, char *why, size_t n);
+void as_plugin_end(struct as_plugin_use *u);
+/* Asks it for a replica for q. body: the first bytes of its body, or nothing. False: it has no
+ * valid choice. */
+bool as_plugin_choose(struct as_plugin_use *u, struct as_deployment *d, const struct as_request *q,
+                      struct as_str body, as_ns now, struct as_router_choice *ret);
+/* A request was sent to r; one has ended there. No effect without a plugin. */
+void as_plugin_note_sent(const struct as_plugin_use *u, const struct as_replica *r);
+void as_plugin_note_ended(const struct as_plugin_use *u, const struct as_replica *r);
 
 #endif

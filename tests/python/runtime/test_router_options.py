@@ -37,7 +37,7 @@ def test_no_wish_is_sent_too_so_that_a_former_one_ends(config):
     assert sent(config) == [NONE]
 
 
-@pytest.mark.parametrize("path", ["a.b:C", "a.b.C", "plugin:prefix"])
+@pytest.mark.parametrize("path", ["a.b:C", "a.b.C"])
 def test_a_class_of_the_program_has_arguments_of_its_own(path):
     assert sent({"request_router_class": path, "request_router_kwargs": {"bound": "any"}, "max_backoff_s": 1}) == [
         (*NONE[:-1], SECOND)]  # fmt: skip

@@ -41,7 +41,6 @@ static void own_and_built_in(void **state AS_UNUSED)
         {ROUTER("m:R"), true},
         {ROUTER("pkg.m.R"), true},
         {ROUTER("pow_2"), false},
-        {ROUTER("plugin:prefix"), false},
         {ROUTER("ray.serve._private.request_router:PowerOfTwoChoicesRequestRouter"), false},
         {ROUTER(""), false},
         {"{\"request_router_config\": {\"request_routing_stats_period_s\": 1}}", false},

@@ -166,6 +166,26 @@ static void test_a_load_that_failed(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* Nobody waits for a holder that takes nothing: another one loads the model. */
+static void test_a_holder_that_drains_is_not_waited_for(void **state AS_UNUSED)
+{
+    struct world *w = begin(2, 1);
+
+    HOLDS(w, 'A', 7);
+    model(w, 'a', 7);
+    model(w, 'b', 7);
+    model(w, 'c', 7);
+    submit_all(w, "ab");
+    expect(w, "a>A");
+    as_replica_drain(rep(w, 'A'), true, w->now);
+    expect(w, "b>B");
+    submit_all(w, "c"); /* B loads it and is waited for */
+    expect(w, "");
+    done(w, 'b');
+    expect(w, "c>B");
+    world_free(w);
+}
+
 static void test_an_evicted_model_has_no_holder(void **state AS_UNUSED)
 {
     struct world *w = begin(2, 2);
@@ -383,6 +403,7 @@ int main(void)
         cmocka_unit_test(test_the_loader_is_cancelled),
         cmocka_unit_test(test_the_replica_that_loads_dies),
         cmocka_unit_test(test_a_load_that_failed),
+        cmocka_unit_test(test_a_holder_that_drains_is_not_waited_for),
         cmocka_unit_test(test_an_evicted_model_has_no_holder),
         cmocka_unit_test(test_a_report_brings_a_holder_to_those_that_wait),
         cmocka_unit_test(test_the_first_report_while_sessions_wait),

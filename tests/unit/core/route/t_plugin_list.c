@@ -21,6 +21,7 @@ static void test_name_and_file(void **state AS_UNUSED)
 
     assert_true(splits("a-B_9=./x.so", "a-B_9", "./x.so"));
     assert_true(splits("a=/p=q.so", "a", "/p=q.so"));
+    assert_true(splits("shop#model=x.so", "shop#model", "x.so"));
     assert_false(as_plugin_split(AS_STR("x.so"), &n, &p));
     assert_false(as_plugin_split(AS_STR("=x.so"), &n, &p));
     assert_false(as_plugin_split(AS_STR("a="), &n, &p));

@@ -2,11 +2,11 @@
 #include <anyserve/router.h>
 
 #ifndef NO_ENTRY
-static void *create(const char *kwargs, char *why, size_t n)
+static void *create(const char *deployment, char *why, size_t n)
 {
     (void)why;
     (void)n;
-    return (void *)(uintptr_t)kwargs;
+    return (void *)(uintptr_t)deployment;
 }
 
 static void destroy(void *state)

@@ -55,48 +55,57 @@ static void test_a_name_is_loaded_once(void **state AS_UNUSED)
     assert_non_null(strstr(why, "already"));
 }
 
-static void test_kwargs_are_checked_by_the_plugin(void **state AS_UNUSED)
+static void test_settings_are_checked_by_the_plugin(void **state AS_UNUSED)
 {
-    const struct as_router_plugin *p = example();
-    void *s = p->create("{}", why, sizeof(why));
+    struct as_plugin_use u = {0};
 
-    assert_non_null(s);
-    p->destroy(s);
-    assert_null(p->create("{\"bytes\": 0}", why, sizeof(why)));
-    assert_non_null(strstr(why, "bytes"));
+    (void)example();
+    assert_int_equal(as_plugin_begin(&u, AS_STR("another"), why, sizeof(why)), 0);
+    assert_null(u.table);
+    setenv("PREFIX_BYTES", "0", 1);
+    assert_int_equal(as_plugin_begin(&u, AS_STR("router_prefix"), why, sizeof(why)), AS_EINVALID);
+    assert_non_null(strstr(why, "router_prefix: PREFIX_BYTES"));
+    assert_null(u.table);
+    setenv("PREFIX_BYTES", "4", 1);
+    assert_int_equal(as_plugin_begin(&u, AS_STR("router_prefix"), why, sizeof(why)), 0);
+    assert_non_null(u.table);
+    as_plugin_end(&u);
+    assert_null(u.table);
 }
 
 static void test_equal_prefixes_go_to_one_replica(void **state AS_UNUSED)
 {
-    const struct as_router_plugin *p = example();
-    void *s = p->create("{\"bytes\": 4, \"margin\": 1}", why, sizeof(why));
-    struct as_plugin_scratch scratch = {0};
+    struct as_plugin_use u = {0};
     struct world *w = world_new();
     struct as_router_choice c, first;
     uint32_t others = 0;
 
-    assert_false(as_plugin_choose(p, s, &scratch, w->d, req(w, 'a'), AS_STR("abcd1"), w->now, &c));
+    (void)example();
+    setenv("PREFIX_BYTES", "4", 1);
+    assert_int_equal(as_plugin_begin(&u, AS_STR("router_prefix"), why, sizeof(why)), 0);
+    assert_false(as_plugin_choose(&u, w->d, req(w, 'a'), AS_STR("abcd1"), w->now, &c));
     for (char r = 'A'; r <= 'D'; r++)
         join(w, r, 4, 0);
-    assert_true(
-        as_plugin_choose(p, s, &scratch, w->d, req(w, 'a'), AS_STR("abcd1"), w->now, &first));
+    assert_true(as_plugin_choose(&u, w->d, req(w, 'a'), AS_STR("abcd1"), w->now, &first));
     assert_int_equal(first.n, 1);
-    assert_true(as_plugin_choose(p, s, &scratch, w->d, req(w, 'a'), AS_STR("abcd2"), w->now, &c));
+    assert_true(as_plugin_choose(&u, w->d, req(w, 'a'), AS_STR("abcd2"), w->now, &c));
     assert_ptr_equal(c.of[0].replica, first.of[0].replica);
     for (char k = '0'; k <= '9'; k++) {
         char body[5] = "key0";
 
         body[3] = k;
-        assert_true(
-            as_plugin_choose(p, s, &scratch, w->d, req(w, 'a'), as_str_of(body), w->now, &c));
+        assert_true(as_plugin_choose(&u, w->d, req(w, 'a'), as_str_of(body), w->now, &c));
         others += c.of[0].replica != first.of[0].replica;
     }
     assert_true(others > 0);
-    assert_false(as_plugin_choose(p, s, &scratch, w->d, req(w, 'a'), (struct as_str){0}, w->now,
-                                  &c)); /* no body: it has no choice */
-    as_plugin_scratch_fini(&scratch);
-    p->destroy(s);
+    /* no body: it has no choice */
+    assert_false(as_plugin_choose(&u, w->d, req(w, 'a'), (struct as_str){0}, w->now, &c));
+    as_plugin_end(&u);
     world_free(w);
+}
+
+static void forget(void *state AS_UNUSED)
+{
 }
 
 static uint32_t bad_index(void *state AS_UNUSED, const struct as_router_request *q AS_UNUSED,
@@ -126,19 +135,20 @@ static uint32_t too_many(void *state AS_UNUSED, const struct as_router_request *
 static void test_wrong_choices_are_none(void **state AS_UNUSED)
 {
     struct as_router_plugin p = *example();
-    struct as_plugin_scratch scratch = {0};
+    struct as_plugin_use u = {.table = &p};
     struct world *w = world_new();
     struct as_router_choice c;
 
+    p.destroy = forget;
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
     p.choose = bad_index;
-    assert_false(as_plugin_choose(&p, NULL, &scratch, w->d, req(w, 'a'), AS_STR("x"), w->now, &c));
+    assert_false(as_plugin_choose(&u, w->d, req(w, 'a'), AS_STR("x"), w->now, &c));
     p.choose = bad_ranks;
-    assert_false(as_plugin_choose(&p, NULL, &scratch, w->d, req(w, 'a'), AS_STR("x"), w->now, &c));
+    assert_false(as_plugin_choose(&u, w->d, req(w, 'a'), AS_STR("x"), w->now, &c));
     p.choose = too_many;
-    assert_false(as_plugin_choose(&p, NULL, &scratch, w->d, req(w, 'a'), AS_STR("x"), w->now, &c));
-    as_plugin_scratch_fini(&scratch);
+    assert_false(as_plugin_choose(&u, w->d, req(w, 'a'), AS_STR("x"), w->now, &c));
+    as_plugin_end(&u);
     world_free(w);
 }
 
@@ -162,14 +172,27 @@ static uint32_t check_view(void *state, const struct as_router_request *q,
     return 1;
 }
 
+static uint64_t routed, completed;
+
+static void note_routed(void *state AS_UNUSED, uint64_t replica)
+{
+    routed = replica;
+}
+
+static void note_completed(void *state AS_UNUSED, uint64_t replica)
+{
+    completed = replica;
+}
+
 static void test_what_a_plugin_sees(void **state AS_UNUSED)
 {
     struct as_router_plugin p = *example();
-    struct as_plugin_scratch scratch = {0};
+    bool seen = false;
+    struct as_plugin_use u = {.table = &p, .state = &seen};
     struct world *w = world_new();
     struct as_router_choice c;
-    bool seen = false;
 
+    p.destroy = forget;
     join(w, 'A', 1, 0);
     as_replica_set_held(rep(w, 'A'), (const uint64_t[]){7}, 1, w->now);
     submit_all(w, "b");
@@ -178,11 +201,17 @@ static void test_what_a_plugin_sees(void **state AS_UNUSED)
     grant(w, 'B', 3, 0);
     req(w, 'a')->model_key = 7;
     p.choose = check_view;
-    assert_true(
-        as_plugin_choose(&p, &seen, &scratch, w->d, req(w, 'a'), (struct as_str){0}, w->now, &c));
+    assert_true(as_plugin_choose(&u, w->d, req(w, 'a'), (struct as_str){0}, w->now, &c));
     assert_true(seen);
     assert_ptr_equal(c.of[0].replica, rep(w, 'B'));
-    as_plugin_scratch_fini(&scratch);
+    as_plugin_note_sent(&u, rep(w, 'B')); /* it has no such function */
+    p.on_routed = note_routed;
+    p.on_completed = note_completed;
+    as_plugin_note_sent(&u, rep(w, 'B'));
+    assert_int_equal(routed, 42);
+    as_plugin_note_ended(&u, rep(w, 'B'));
+    assert_int_equal(completed, 42);
+    as_plugin_end(&u);
     world_free(w);
 }
 
@@ -192,7 +221,7 @@ int main(void)
         cmocka_unit_test(test_what_is_no_router_is_refused),
         cmocka_unit_test(test_a_list),
         cmocka_unit_test(test_a_name_is_loaded_once),
-        cmocka_unit_test(test_kwargs_are_checked_by_the_plugin),
+        cmocka_unit_test(test_settings_are_checked_by_the_plugin),
         cmocka_unit_test(test_equal_prefixes_go_to_one_replica),
         cmocka_unit_test(test_wrong_choices_are_none),
         cmocka_unit_test(test_what_a_plugin_sees),

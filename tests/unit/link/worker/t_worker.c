@@ -18,7 +18,7 @@ static void hello_names_the_worker_and_brings_a_page(void **state)
     assert_int_equal(h->pid, getpid());
     assert_int_equal(h->max_message, 16u << 20);
     assert_int_equal(h->capabilities, AS_CAP_CALLS | AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL |
-                                          AS_CAP_MOVE | AS_CAP_TENSOR_PARAMS);
+                                          AS_CAP_MOVE | AS_CAP_TENSOR_PARAMS | AS_CAP_RESERVE);
     assert_non_null(p->d.page);
     assert_int_equal(p->d.page->magic, AS_PAGE_MAGIC);
     assert_int_equal(p->d.n_registered, 3);
