@@ -1,0 +1,73 @@
+"""What a number of replicas over time, and the answers meanwhile, come to: figures and a plot."""
+
+import bisect
+
+import load
+from report import COLOURS
+from scenarios import SERVICE
+
+SLOW = 2 * SERVICE  # seconds: an answer that took longer has waited
+
+
+def turns(counts):
+    """How often the number changes its direction."""
+    numbers = [n for _, n in counts]
+    signs = [b > a for a, b in zip(numbers, numbers[1:]) if a != b]
+    return sum(a != b for a, b in zip(signs, signs[1:]))
+
+
+def number_at(counts, t):
+    """The number at time t; counts: (time, number), in the order of time."""
+    return counts[max(0, bisect.bisect_right(counts, (t, float("inf"))) - 1)][1]
+
+
+def first(counts, since, wanted):
+    """Seconds from `since` until the number is one that `wanted` accepts; None: it never is."""
+    if wanted(number_at(counts, since)):
+        return 0.0
+    return next((t - since for t, n in counts if t >= since and wanted(n)), None)
+
+
+def replica_seconds(counts):
+    return sum(n * (later - t) for (t, n), (later, _) in zip(counts, counts[1:]))
+
+
+def figures(scenario, counts, answers):
+    """Of one run. counts: (seconds since the load began, replicas); answers: (seconds when due, seconds that it took, status)."""
+    took = [seconds * 1000 for _, seconds, _ in answers]
+    rise, low = scenario.up[0], scenario.autoscaling_config["min_replicas"]
+    before = number_at(counts, rise)
+    slow = [due for due, seconds, status in answers if rise <= due < scenario.down and (seconds > SLOW or status != 200)]
+    return {"requests": len(answers), "failed": sum(status != 200 for _, _, status in answers),
+            "p50": load.percentile(took, 50), "p99": load.percentile(took, 99), "slow": sum(t > SLOW * 1000 for t in took),
+            "most": max(n for _, n in counts), "more_after": first(counts, rise, lambda n: n > before),
+            "normal_after": max(slow) - rise if slow else 0.0, "least_after": first(counts, scenario.down, lambda n: n <= low),
+            "turns": turns(counts), "replica_seconds": replica_seconds(counts)}  # fmt: skip
+
+
+def plot(scenario, runs, path):
+    """runs: {server: (counts, answers)}, as figures() has them."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.hashsalt": "anyserve", "svg.fonttype": "none", "font.size": 9})
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(2, 1, figsize=(7, 5), sharex=True, layout="constrained")
+    times = [k * 0.05 for k in range(round(scenario.seconds / 0.05) + 1)]
+    axes[0].fill_between(times, [scenario.rate(t) * SERVICE for t in times], color="#dddddd", step="post", label="load: requests at a time")
+    for server, (counts, answers) in runs.items():
+        colour = COLOURS.get(server)
+        axes[0].step([t for t, _ in counts], [n for _, n in counts], where="post", color=colour, label=f"{server}: replicas")
+        axes[1].plot([due for due, _, _ in answers], [seconds for _, seconds, _ in answers], ".", markersize=3, color=colour, label=server)
+    axes[0].set_ylabel("replicas")
+    axes[1].set_ylabel("latency, s")
+    axes[1].set_yscale("log")
+    axes[1].set_xlabel("seconds")
+    for axis in axes:
+        axis.grid(linewidth=0.3)
+        axis.set_axisbelow(True)
+        axis.legend(frameon=False, fontsize=8)
+    figure.suptitle(f"{scenario.name}: {scenario.about}", fontsize=9)
+    figure.savefig(path, format="svg", metadata={"Date": None})
+    pyplot.close(figure)
