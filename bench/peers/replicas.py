@@ -68,6 +68,6 @@ def plot(scenario, runs, path):
         axis.grid(linewidth=0.3)
         axis.set_axisbelow(True)
         axis.legend(frameon=False, fontsize=8)
-    figure.suptitle(f"{scenario.name}: {scenario.about}", fontsize=9)
+    figure.suptitle(f"{scenario.name}\n{scenario.about}", fontsize=8)
     figure.savefig(path, format="svg", metadata={"Date": None})
     pyplot.close(figure)
