@@ -7,7 +7,8 @@ models: apps/multiplexed.py. --models of them, --requests requests whose models 
 each server), sent by 16 connections, each of which waits for its answer, with the header serve_multiplexed_model_id; first to a
 server that holds no model ("empty"), then the same number again ("warm"). Each answer names its model and replica, which is checked,
 and the number of models that the replica has loaded.
-Uniform, LeastThroughput: the two routers of apps/routers.py choose among 4 replicas of apps/routed.py, which echo 128 bytes.
+Uniform, LeastThroughput: the two routers of apps/routers.py choose among 4 replicas of apps/routed.py, which echo 128 bytes. Requests
+are sent before the measurement until the router has been asked.
 Prints Markdown: medians of the rounds, with the extremes where they differ.
 """
 
@@ -15,6 +16,7 @@ import argparse
 import asyncio
 import struct
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from peers import RAY_PYTHON, ROOT, AnyServe, Failed, Ray
 
 CONCURRENCY = 16
 SEED = 20
+ROUTER_SECONDS = 10  # until the router must have been asked
 SCENARIOS = ("models", "Uniform", "LeastThroughput")
 
 
@@ -67,16 +70,22 @@ def decisions(folder):
     return sum(struct.unpack("<Q", path.read_bytes())[0] for path in folder.glob("decisions-*"))
 
 
+def check_echoes(answers, body):
+    wrong = [a for a in answers if a.status != 200 or a.body != body]
+    if wrong:
+        raise Failed(f"{len(wrong)} of {len(answers)} answers are wrong, such as {wrong[0]}")
+
+
 def measure_router(peer, options):
-    body = b"0123456789" * 13
-    request = load.request(body=body[:128])
-    for phase in "first", "second":
-        before = decisions(peer.folder)
-        answers, rate = timed(peer.port, [request] * options.requests)
-        wrong = [a for a in answers if a.status != 200 or a.body != body[:128]]
-        if wrong:
-            raise Failed(f"{len(wrong)} of {len(answers)} answers are wrong, such as {wrong[0]}")
-        yield {"phase": phase, "decisions": decisions(peer.folder) - before, **figures(answers, rate)}
+    body = (b"0123456789" * 13)[:128]
+    request = load.request(body=body)
+    until = time.monotonic() + ROUTER_SECONDS
+    while not decisions(peer.folder) and time.monotonic() < until:  # it may start after its replicas
+        check_echoes(timed(peer.port, [request] * CONCURRENCY)[0], body)
+    before = decisions(peer.folder)
+    answers, rate = timed(peer.port, [request] * options.requests)
+    check_echoes(answers, body)
+    yield {"decisions": decisions(peer.folder) - before, **figures(answers, rate)}
 
 
 def run(peer, scenario, options):
@@ -107,18 +116,20 @@ def text_of(samples, options):
     parts = [f"`python bench/peers/multiplex.py --rounds {options.rounds}`, {report.machine()}, load average "
              f"{report.spread([s['load'] for s in samples])}; {report.versions()}. {options.requests} requests for each figure, "
              f"{CONCURRENCY} connections."]  # fmt: skip
-    columns = {"models": [("loads", "loads", 0), ("hits", "hits", 0)]}
     timing = [("rate", "requests/s", 0), ("p50", "p50 ms", 2), ("p99", "p99 ms", 2)]
     for scenario in report.distinct(samples, "scenario"):
         mine = [s for s in samples if s["scenario"] == scenario]
         if scenario == "models":
-            title = (f"### {options.models} multiplexed models on 4 replicas that hold 30\n\nZipf exponent {options.exponent:g}; "
-                     + ", ".join(f"{s['distinct']} of the models are asked for in the {s['phase']} phase"
-                                 for s in {s["phase"]: s for s in mine}.values()) + ".")  # fmt: skip
+            asked = ", ".join(f"{s['distinct']} in the {s['phase']} phase" for s in {s["phase"]: s for s in mine}.values())
+            parts += [f"### {options.models} multiplexed models on 4 replicas that hold 30",
+                      f"Zipf exponent {options.exponent:g}; different models that are asked for: {asked}.",
+                      report.columns(mine, [("phase", "phase"), ("peer", "server")],
+                                     [("loads", "loads", 0), ("hits", "hits", 0), *timing])]  # fmt: skip
         else:
-            title = f"### A router of one's own: {scenario}"
-        parts += [title, report.columns(mine, [("phase", "phase"), ("peer", "server")],
-                                        columns.get(scenario, [("decisions", "decisions", 0)]) + timing)]  # fmt: skip
+            parts += [f"### A router of one's own: {scenario}",
+                      report.columns(mine, [("peer", "server")], [("decisions", "decisions", 0), *timing])]  # fmt: skip
+            unasked = [s["peer"] for s in mine if not s["decisions"]]
+            parts += [f"The router was not asked by: {', '.join(dict.fromkeys(unasked))}."] if unasked else []
     return "\n\n".join(parts)
 
 

@@ -32,16 +32,24 @@ def replica_seconds(counts):
     return sum(n * (later - t) for (t, n), (later, _) in zip(counts, counts[1:]))
 
 
+def longest_wait(scenario, answers):
+    """Seconds from a rise of the load to the last request that was slow or failed before the load rose again or fell: the most."""
+    until = [*scenario.up[1:], scenario.down]
+    slow = [due for due, seconds, status in answers if seconds > SLOW or status != 200]
+    return max((due - rise for rise, end in zip(scenario.up, until) for due in slow if rise <= due < end), default=0.0)
+
+
 def figures(scenario, counts, answers):
-    """Of one run. counts: (seconds since the load began, replicas); answers: (seconds when due, seconds that it took, status)."""
+    """Of one run. counts: (seconds since the load began, replicas); answers: (seconds when due, seconds that it took, status), in
+    the order of the first."""
     took = [seconds * 1000 for _, seconds, _ in answers]
     rise, low = scenario.up[0], scenario.autoscaling_config["min_replicas"]
     before = number_at(counts, rise)
-    slow = [due for due, seconds, status in answers if rise <= due < scenario.down and (seconds > SLOW or status != 200)]
+    at_rise = [next((seconds for due, seconds, _ in answers if due >= r), 0.0) for r in scenario.up]
     return {"requests": len(answers), "failed": sum(status != 200 for _, _, status in answers),
             "p50": load.percentile(took, 50), "p99": load.percentile(took, 99), "slow": sum(t > SLOW * 1000 for t in took),
-            "most": max(n for _, n in counts), "more_after": first(counts, rise, lambda n: n > before),
-            "normal_after": max(slow) - rise if slow else 0.0, "least_after": first(counts, scenario.down, lambda n: n <= low),
+            "first": max(at_rise) * 1000, "most": max(n for _, n in counts), "more_after": first(counts, rise, lambda n: n > before),
+            "normal_after": longest_wait(scenario, answers), "least_after": first(counts, scenario.down, lambda n: n <= low),
             "turns": turns(counts), "replica_seconds": replica_seconds(counts)}  # fmt: skip
 
 
@@ -55,11 +63,12 @@ def plot(scenario, runs, path):
 
     figure, axes = pyplot.subplots(2, 1, figsize=(7, 5), sharex=True, layout="constrained")
     times = [k * 0.05 for k in range(round(scenario.seconds / 0.05) + 1)]
-    axes[0].fill_between(times, [scenario.rate(t) * SERVICE for t in times], color="#dddddd", step="post", label="load: requests at a time")
+    wanted = [scenario.rate(t) * SERVICE for t in times]
+    axes[0].fill_between(times, wanted, color="#dddddd", step="post", label="load: requests at a time")
     for server, (counts, answers) in runs.items():
         colour = COLOURS.get(server)
         axes[0].step([t for t, _ in counts], [n for _, n in counts], where="post", color=colour, label=f"{server}: replicas")
-        axes[1].plot([due for due, _, _ in answers], [seconds for _, seconds, _ in answers], ".", markersize=3, color=colour, label=server)
+        axes[1].plot([a[0] for a in answers], [a[1] for a in answers], ".", markersize=3, color=colour, label=server)
     axes[0].set_ylabel("replicas")
     axes[1].set_ylabel("latency, s")
     axes[1].set_yscale("log")

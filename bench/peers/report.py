@@ -62,7 +62,8 @@ def columns(samples, keys, fields):
     rows = ["| " + " | ".join(title for _, title, *_ in [*keys, *fields]) + " |", "|---" * (len(keys) + len(fields)) + "|"]
     for row in dict.fromkeys(tuple(s[name] for name, _ in keys) for s in samples):
         mine = [s for s in samples if tuple(s[name] for name, _ in keys) == row]
-        rows.append("| " + " | ".join([*map(str, row), *(spread([s[name] for s in mine], digits) for name, _, digits in fields)]) + " |")
+        cells = [*map(str, row), *(spread([s[name] for s in mine], digits) for name, _, digits in fields)]
+        rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
 

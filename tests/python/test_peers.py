@@ -127,6 +127,13 @@ def test_figures_of_a_run():
     assert flat["more_after"] is None and flat["least_after"] is None and flat["turns"] == 0
 
 
+def test_waits_are_counted_from_each_rise():
+    scenario = Scenario("x", "", up=(0, 10), down=15, seconds=20)
+    answers = [(0.5, 2.0, 200), (3.0, 0.6, 200), (9.0, 0.3, 200), (11.0, 0.7, 200), (14.0, 0.6, 200), (16.0, 9.0, 200)]
+    found = replicas.figures(scenario, [(0, 0), (20, 0)], answers)
+    assert found["normal_after"] == 4.0 and found["first"] == 2000
+
+
 def test_turns():
     assert replicas.turns([(t, n) for t, n in enumerate([1, 2, 2, 3, 1, 1, 2, 0])]) == 3
 
