@@ -9,7 +9,8 @@ server that holds no model ("empty"), then the same number again ("warm"). Each 
 and the number of models that the replica has loaded.
 Uniform, LeastThroughput: the two routers of apps/routers.py choose among 4 replicas of apps/routed.py, which echo 128 bytes. Requests
 are sent before the measurement until the router has been asked.
-Prints Markdown: medians of the rounds, with the extremes where they differ.
+A server has the applications of all scenarios, which are measured one after the other. Prints Markdown: medians of the rounds, with the
+extremes where they differ.
 """
 
 import argparse
@@ -53,7 +54,7 @@ def loads_of(answers, models):
     return loads
 
 
-def measure_models(peer, options):
+def measure_models(peer, _, options):
     before = Counter()
     for phase, seed in ("empty", SEED), ("warm", SEED + 1):
         models = load.zipf(options.models, options.requests, options.exponent, seed)
@@ -66,8 +67,8 @@ def measure_models(peer, options):
                **figures(answers, rate)}  # fmt: skip
 
 
-def decisions(folder):
-    return sum(struct.unpack("<Q", path.read_bytes())[0] for path in folder.glob("decisions-*"))
+def decisions(folder, router):
+    return sum(struct.unpack("<Q", path.read_bytes())[0] for path in folder.glob(f"decisions-{router}-*"))
 
 
 def check_echoes(answers, body):
@@ -76,26 +77,28 @@ def check_echoes(answers, body):
         raise Failed(f"{len(wrong)} of {len(answers)} answers are wrong, such as {wrong[0]}")
 
 
-def measure_router(peer, options):
+def measure_router(peer, router, options):
     body = (b"0123456789" * 13)[:128]
-    request = load.request(body=body)
+    request = load.request(f"/{router}", body=body)
     until = time.monotonic() + ROUTER_SECONDS
-    while not decisions(peer.folder) and time.monotonic() < until:  # it may start after its replicas
+    while not decisions(peer.folder, router) and time.monotonic() < until:  # it may start after its replicas
         check_echoes(timed(peer.port, [request] * CONCURRENCY)[0], body)
-    before = decisions(peer.folder)
+    before = decisions(peer.folder, router)
     answers, rate = timed(peer.port, [request] * options.requests)
     check_echoes(answers, body)
-    yield {"decisions": decisions(peer.folder) - before, **figures(answers, rate)}
+    yield {"decisions": decisions(peer.folder, router) - before, **figures(answers, rate)}
 
 
-def run(peer, scenario, options):
-    peer.env = {**peer.env, "ROUTER": scenario}
-    peer.start("multiplexed" if scenario == "models" else "routed")
+def run(peer, options):
+    peer.env = {**peer.env, "ROUTERS": ",".join(s for s in options.scenario if s != "models")}
+    peer.start("models_and_routers")
     try:
-        for found in (measure_models if scenario == "models" else measure_router)(peer, options):
-            yield {"scenario": scenario, "peer": peer.name, **found}
+        for scenario in options.scenario:
+            measure = measure_models if scenario == "models" else measure_router
+            for found in measure(peer, scenario, options):
+                yield {"scenario": scenario, "peer": peer.name, **found}
     except (Failed, load.Broken) as e:
-        raise Failed(f"{peer.name}, {scenario}: {e}; its log:\n{peer.tail()}") from None
+        raise Failed(f"{peer.name}: {e}; its log:\n{peer.tail()}") from None
     finally:
         peer.stop()
 
@@ -103,12 +106,12 @@ def run(peer, scenario, options):
 def rounds(options):
     samples = []
     for n in range(options.rounds):
-        for scenario in options.scenario:
-            peers = [p for p in (AnyServe(options.build), Ray("ray")) if p.name in options.peers]
-            for peer in peers if n % 2 == 0 else peers[::-1]:
-                for found in run(peer, scenario, options):
-                    samples.append({"round": n, "load": report.load_average(), **found})
-                    print(samples[-1], file=sys.stderr, flush=True)
+        peers = [p for p in (AnyServe(options.build), Ray("ray")) if p.name in options.peers]
+        for peer in peers if n % 2 == 0 else peers[::-1]:
+            for found in run(peer, options):
+                samples.append({"round": n, "load": report.load_average(), **found})
+                print(samples[-1], file=sys.stderr, flush=True)
+    samples.sort(key=lambda s: (options.scenario.index(s["scenario"]), s.get("phase", ""), s["peer"]))
     return samples
 
 

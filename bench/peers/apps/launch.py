@@ -1,4 +1,7 @@
-"""Serves one of the programs beside this file until stdin ends: launch.py NAME PORT. Under Ray its import is replaced."""
+"""Serves one of the programs beside this file until stdin ends: launch.py NAME PORT. Under Ray its import is replaced.
+
+The program's `app` is served at /, the applications in its `more`, if it has that, at /NAME.
+"""
 
 import importlib
 import sys
@@ -16,7 +19,10 @@ def start(port):
 
 if __name__ == "__main__":
     start(int(sys.argv[2]))
-    serve.run(importlib.import_module(sys.argv[1]).app)
+    program = importlib.import_module(sys.argv[1])
+    for name, application in getattr(program, "more", {}).items():
+        serve.run(application, name=name, route_prefix="/" + name)
+    serve.run(program.app)
     print("READY", flush=True)
     sys.stdin.read()
     serve.shutdown()

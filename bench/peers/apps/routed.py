@@ -1,4 +1,4 @@
-"""The body comes back from 4 replicas, chosen by the routers of routers.py: ROUTER says which one."""
+"""The body comes back from 4 replicas, chosen by a router of routers.py."""
 
 import collections
 import os
@@ -8,17 +8,7 @@ from anyserve import serve
 from anyserve.serve.config import RequestRouterConfig
 
 
-@serve.deployment(
-    num_replicas=4,
-    max_ongoing_requests=10,
-    ray_actor_options={"num_cpus": 0.1},
-    request_router_config=RequestRouterConfig(
-        request_router_class="routers:" + os.environ.get("ROUTER", "Uniform"),
-        request_router_kwargs={"counts": os.getcwd()},
-        request_routing_stats_period_s=1,
-        request_routing_stats_timeout_s=1,
-    ),
-)
+@serve.deployment(num_replicas=4, max_ongoing_requests=10, ray_actor_options={"num_cpus": 0.1})
 class Echo:
     def __init__(self):
         self.ends = collections.deque()
@@ -36,4 +26,11 @@ class Echo:
         return {"throughput": len(self.ends)}
 
 
-app = Echo.bind()
+def application(router):
+    config = RequestRouterConfig(
+        request_router_class="routers:" + router,
+        request_router_kwargs={"counts": os.getcwd()},
+        request_routing_stats_period_s=1,
+        request_routing_stats_timeout_s=1,
+    )
+    return Echo.options(request_router_config=config).bind()

@@ -12,8 +12,8 @@ from anyserve.serve.request_router import FIFOMixin, LocalityMixin, MultiplexMix
 class Count:
     """A number in a file of its own in the folder, which the program that measures adds up."""
 
-    def __init__(self, folder):
-        path = os.path.join(folder, "decisions-%d-%d" % (os.getpid(), id(self)))
+    def __init__(self, router, folder):
+        path = os.path.join(folder, "decisions-%s-%d-%d" % (type(router).__name__, os.getpid(), id(self)))
         with open(path, "w+b") as f:
             f.truncate(8)
             self.memory = mmap.mmap(f.fileno(), 8)
@@ -28,7 +28,7 @@ class Uniform(RequestRouter):
     """Any replica, each with the same probability."""
 
     def initialize_state(self, counts):
-        self.count = Count(counts)
+        self.count = Count(self, counts)
 
     async def choose_replicas(self, candidate_replicas, pending_request=None):
         self.count.add()
@@ -39,7 +39,7 @@ class LeastThroughput(FIFOMixin, MultiplexMixin, LocalityMixin, RequestRouter):
     """The replica with the lowest `throughput` in its routing statistics, among the best ones by model and by place."""
 
     def initialize_state(self, counts):
-        self.count = Count(counts)
+        self.count = Count(self, counts)
 
     async def choose_replicas(self, candidate_replicas, pending_request=None):
         self.count.add()

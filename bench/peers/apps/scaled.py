@@ -8,7 +8,7 @@ from anyserve import serve
 SERVICE, START = 0.25, 1.0
 
 
-@serve.deployment(max_ongoing_requests=2, ray_actor_options={"num_cpus": 0.1})
+@serve.deployment(max_ongoing_requests=2, graceful_shutdown_wait_loop_s=0.2, ray_actor_options={"num_cpus": 0.1})
 class Scaled:
     def __init__(self):
         time.sleep(START)
