@@ -101,7 +101,7 @@ def text_of(runs, options):
     fields = [("requests", "requests", 0), ("failed", "failed", 0), ("p50", "p50 ms", 0), ("p99", "p99 ms", 0),
               ("slow", f"over {replicas.SLOW * 1000:.0f} ms", 0), ("first", "first ms", 0),
               ("most", "most replicas", 0), ("more_after", "one more after s", 1),
-              ("normal_after", "none waits after s", 1), ("least_after", "fewest after s", 1), ("turns", "turns", 0),
+              ("normal_after", "none waits after s", 1), ("fewest_after", "fewest after s", 1), ("turns", "turns", 0),
               ("replica_seconds", "replica-seconds", 0)]  # fmt: skip
     head = (f"`python bench/peers/autoscale.py --together {options.together}`, {report.machine()}, load average "
             f"{report.spread([r['load'] for r in runs])}; {report.versions()}.")  # fmt: skip

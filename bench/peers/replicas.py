@@ -21,11 +21,18 @@ def number_at(counts, t):
     return counts[max(0, bisect.bisect_right(counts, (t, float("inf"))) - 1)][1]
 
 
-def first(counts, since, wanted):
-    """Seconds from `since` until the number is one that `wanted` accepts; None: it never is."""
-    if wanted(number_at(counts, since)):
-        return 0.0
-    return next((t - since for t, n in counts if t >= since and wanted(n)), None)
+def more_after(counts, since):
+    """Seconds from `since` until there is one replica more; None: there never is."""
+    before = number_at(counts, since)
+    return next((t - since for t, n in counts if t >= since and n > before), None)
+
+
+def fewest_after(counts, since, fewest):
+    """Seconds from `since` until there are `fewest` replicas for good; None: there are more at the end."""
+    more = [k for k, (_, n) in enumerate(counts) if n > fewest]
+    if more and more[-1] == len(counts) - 1:
+        return None
+    return max(0.0, counts[more[-1] + 1][0] - since) if more else 0.0
 
 
 def replica_seconds(counts):
@@ -43,13 +50,12 @@ def figures(scenario, counts, answers):
     """Of one run. counts: (seconds since the load began, replicas); answers: (seconds when due, seconds that it took, status), in
     the order of the first."""
     took = [seconds * 1000 for _, seconds, _ in answers]
-    rise, low = scenario.up[0], scenario.autoscaling_config["min_replicas"]
-    before = number_at(counts, rise)
+    fewest = scenario.autoscaling_config["min_replicas"]
     at_rise = [next((seconds for due, seconds, _ in answers if due >= r), 0.0) for r in scenario.up]
     return {"requests": len(answers), "failed": sum(status != 200 for _, _, status in answers),
             "p50": load.percentile(took, 50), "p99": load.percentile(took, 99), "slow": sum(t > SLOW * 1000 for t in took),
-            "first": max(at_rise) * 1000, "most": max(n for _, n in counts), "more_after": first(counts, rise, lambda n: n > before),
-            "normal_after": longest_wait(scenario, answers), "least_after": first(counts, scenario.down, lambda n: n <= low),
+            "first": max(at_rise) * 1000, "most": max(n for _, n in counts), "more_after": more_after(counts, scenario.up[0]),
+            "normal_after": longest_wait(scenario, answers), "fewest_after": fewest_after(counts, scenario.down, fewest),
             "turns": turns(counts), "replica_seconds": replica_seconds(counts)}  # fmt: skip
 
 

@@ -121,10 +121,16 @@ def test_figures_of_a_run():
     answers = [(1.0, 0.9, 200), (4.0, 0.6, 200), (7.0, 0.3, 503), (9.0, 0.3, 200), (12.0, 0.9, 200)]
     found = replicas.figures(scenario, counts, answers)
     assert (found["requests"], found["failed"], found["slow"], found["most"], found["turns"]) == (5, 1, 3, 4, 1)
-    assert (found["more_after"], found["normal_after"], found["least_after"]) == (1.5, 5.0, 4.0)
+    assert (found["more_after"], found["normal_after"], found["fewest_after"]) == (1.5, 5.0, 4.0)
     assert found["replica_seconds"] == pytest.approx(3.6 + 1.5 * 2 + 3 * 4 + 4 * 3 + 2 * 2 + 6)
     flat = replicas.figures(scenario, [(0, 2), (20, 2)], answers)
-    assert flat["more_after"] is None and flat["least_after"] is None and flat["turns"] == 0
+    assert flat["more_after"] is None and flat["fewest_after"] is None and flat["turns"] == 0
+
+
+def test_replicas_that_come_after_the_fall_are_no_fall():
+    assert replicas.fewest_after([(0, 1), (12, 3), (15, 1), (20, 1)], 10, 1) == 5
+    assert replicas.fewest_after([(0, 2), (3, 1), (20, 1)], 10, 1) == 0
+    assert replicas.fewest_after([(0, 1), (12, 3)], 10, 1) is None
 
 
 def test_waits_are_counted_from_each_rise():
