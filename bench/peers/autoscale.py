@@ -106,7 +106,7 @@ def text_of(runs, options):
     head = (f"`python bench/peers/autoscale.py --together {options.together}`, {report.machine()}, load average "
             f"{report.spread([r['load'] for r in runs])}; {report.versions()}.")  # fmt: skip
     about = "\n".join(f"- {name}: {SCENARIOS[name].about}" for name in report.distinct(rows, "scenario"))
-    return "\n\n".join([head, about, report.columns(rows, [("scenario", "scenario"), ("peer", "server")], fields)])
+    return "\n\n".join(["## Autoscaling", head, about, report.columns(rows, [("scenario", "scenario"), ("peer", "server")], fields)])
 
 
 def plot(path):

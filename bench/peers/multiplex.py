@@ -116,7 +116,8 @@ def rounds(options):
 
 
 def text_of(samples, options):
-    parts = [f"`python bench/peers/multiplex.py --rounds {options.rounds}`, {report.machine()}, load average "
+    parts = ["## Multiplexed models, and routers of one's own",
+             f"`python bench/peers/multiplex.py --rounds {options.rounds}`, {report.machine()}, load average "
              f"{report.spread([s['load'] for s in samples])}; {report.versions()}. {options.requests} requests for each figure, "
              f"{CONCURRENCY} connections."]  # fmt: skip
     timing = [("rate", "requests/s", 0), ("p50", "p50 ms", 2), ("p99", "p99 ms", 2)]
