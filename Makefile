@@ -74,6 +74,8 @@ ray: all        ## Ray Serve 2.60 (installs it into build/ray) beside AnyServe: 
 	@$(call ray_env)
 	@$(if $(filter none,$(PROGRAMS)),true,build/ray/bin/python tests/serve_programs/compare.py --python build/venv/bin/python --package build/release/python $(PROGRAMS))
 	@python bench/peers/run.py $(PEERS_ARGS)
+	@python bench/peers/multiplex.py
+	@python bench/peers/autoscale.py
 ray-record: setup ## record what PROGRAMS of tests/serve_programs (default: all) print under Ray Serve (installs it into build/ray)
 	@$(call ray_env)
 	@build/ray/bin/python tests/serve_programs/record.py $(PROGRAMS)

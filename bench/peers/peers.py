@@ -31,7 +31,9 @@ def free_port():
 
 
 class Peer:
-    """A server in a session of its own. `with` starts and ends it."""
+    """A server in a session of its own, which start() starts and stop() ends."""
+
+    launcher = "launch.py"  # the program of apps/ that serves the others
 
     def __init__(self, name, python, env=None):
         self.name, self.python, self.env = name, python, env or {}
@@ -104,7 +106,7 @@ class AnyServe(Peer):
     def command(self, app, port):
         for path in APPS.glob("*.py"):
             shutil.copy(path, self.folder)
-        return [self.python, "launch.py", app, port]
+        return [self.python, self.launcher, app, port]
 
 
 class Ray(Peer):
@@ -115,7 +117,7 @@ class Ray(Peer):
         for path in APPS.glob("*.py"):
             text = IMPORT.sub(lambda m: f"{m[1]}ray{m[2] or ''} import {m[3]}", path.read_text())
             (self.folder / path.name).write_text(text)
-        return [self.python, "launch.py", app, port]
+        return [self.python, self.launcher, app, port]
 
 
 class Asgi(Peer):

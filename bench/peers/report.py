@@ -1,9 +1,32 @@
 """Tables and plots of what was measured."""
 
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
 from statistics import median
+
+from peers import RAY_PYTHON
 
 COLOURS = {"anyserve": "#1b6ca8", "ray": "#b5542b", "ray throughput": "#d98b5f", "ray haproxy": "#e8bfa3", "uvicorn": "#4f8a4a",
            "granian": "#9cc28f"}  # fmt: skip
+
+
+def load_average():
+    """Of the last minute: how many processes wanted a core."""
+    return os.getloadavg()[0]
+
+
+def machine():
+    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    return f"{os.cpu_count()} cores ({cpu[1] if cpu else platform.machine()}), {platform.system()} {platform.release()}"
+
+
+def versions():
+    names = ("ray", "uvicorn", "granian", "fastapi")
+    code = f"import importlib.metadata as m; print(', '.join('%s %s' % (p, m.version(p)) for p in {names}))"
+    return subprocess.run([RAY_PYTHON, "-c", code], capture_output=True, text=True, check=False).stdout.strip()
 
 
 def values(samples, field, **wanted):
@@ -23,6 +46,25 @@ def distinct(samples, field):
 
 def _factor(found):
     return f"{median(found):.2f} ({min(found):.2f}–{max(found):.2f})" if found else ""
+
+
+def spread(found, digits=1):
+    """The median, with the extremes where they differ. None in it: what never was."""
+    found = [v for v in found if v is not None]
+    if not found:
+        return "never"
+    low, middle, high = (f"{v:,.{digits}f}" for v in (min(found), median(found), max(found)))
+    return middle if low == high else f"{middle} ({low}–{high})"
+
+
+def columns(samples, keys, fields):
+    """A Markdown table with a row for each value of the keys. keys: (name, title); fields: (name, title, digits)."""
+    rows = ["| " + " | ".join(title for _, title, *_ in [*keys, *fields]) + " |", "|---" * (len(keys) + len(fields)) + "|"]
+    for row in dict.fromkeys(tuple(s[name] for name, _ in keys) for s in samples):
+        mine = [s for s in samples if tuple(s[name] for name, _ in keys) == row]
+        cells = [*map(str, row), *(spread([s[name] for s in mine], digits) for name, _, digits in fields)]
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(rows)
 
 
 def table(samples, app):

@@ -11,9 +11,6 @@ ends the run. Rewrites the generated part of bench/peers/RESULTS.md and the plot
 import argparse
 import datetime
 import json
-import os
-import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -66,20 +63,9 @@ def rounds(options):
     return samples
 
 
-def machine():
-    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    return f"{os.cpu_count()} cores ({cpu[1] if cpu else platform.machine()}), {platform.system()} {platform.release()}"
-
-
-def versions():
-    names = ("ray", "uvicorn", "granian", "fastapi")
-    code = f"import importlib.metadata as m; print(', '.join('%s %s' % (p, m.version(p)) for p in {names}))"
-    return subprocess.run([RAY_PYTHON, "-c", code], capture_output=True, text=True, check=False).stdout.strip()
-
-
 def text_of(samples, options):
     head = (f"`python bench/peers/run.py`, {datetime.date.today()}, {options.rounds} rounds of {options.seconds} s after "
-            f"{options.warmup} s of warm-up; {machine()}; {versions()}; wrk, one thread.")  # fmt: skip
+            f"{options.warmup} s of warm-up; {report.machine()}; {report.versions()}; wrk, one thread.")  # fmt: skip
     parts = [BEGIN, head]
     for app in report.distinct(samples, "app"):
         parts += [f"## {PROGRAMS[app][1]}", f"![{PROGRAMS[app][1]}](plots/{app}.svg)", report.table(samples, app)]
