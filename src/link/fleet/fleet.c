@@ -123,9 +123,7 @@ void as_fleet_finish_call(struct as_upstream *u, struct as_call *c, struct as_mo
     else if (b && !c->outcome.err)
         b->counted = c->core.state == AS_REQ_SENT &&
                      !retry; /* a batch counts once, with its first success */
-    if (c->routed_to)
-        as_policy_note_ended(u->deploy, c);
-    as_plugin_note_ended(&u->deploy->plugin, u->replica);
+    as_fleet_note_ended(u, c);
     /* in another state the outcome may be on its way to the home loop already */
     c->core.failed = c->core.state == AS_REQ_SENT && c->outcome.err && is_failure(c);
     if (!as_replica_done(u->replica, &c->core, t.service, retry, now)) {
@@ -175,14 +173,12 @@ static bool op_alike(const struct as_request *a, const struct as_request *b)
     return as_payload_can_batch(&x->payload, &y->payload);
 }
 
-static void op_send(void *ctx, struct as_replica *r, struct as_request *q)
+static void op_send(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *q)
 {
     struct as_upstream *u = as_upstream_of(r);
 
     u->ops->send(u, call_of(q));
-    if (u->policy_number)
-        as_policy_note_sent(ctx, call_of(q), u);
-    as_plugin_note_sent(&((struct as_fleet_deployment *)ctx)->plugin, r);
+    as_fleet_note_sent(u, call_of(q));
 }
 
 static void op_recall(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *const *q,
@@ -223,27 +219,9 @@ static void op_release(void *ctx, struct as_request *q)
     as_fleet_note_load(ctx);
 }
 
-/* Of a body, as a router in C sees it. */
-static struct as_str first_bytes(const struct as_payload *p)
-{
-    const struct as_tensor *t = p->msg.n_tensors ? &p->msg.tensors[0] : NULL;
-
-    if (p->kind == AS_FRAME_CALL || p->kind == AS_FRAME_HTTP)
-        return p->body;
-    return t ? (struct as_str){(const char *)t->data, t->nbytes} : (struct as_str){0};
-}
-
 static bool op_ask(void *ctx, struct as_request *q, struct as_router_choice *ret)
 {
-    struct as_fleet_deployment *d = ctx;
-
-    ret->n = 0;
-    if (d->plugin.table) { /* no choice: the policy decides, and that is counted */
-        (void)as_plugin_choose(&d->plugin, d->core, q, first_bytes(&call_of(q)->payload),
-                               as_loop_now(d->fleet->loop), ret);
-        return true;
-    }
-    return !as_policy_ask(d, call_of(q));
+    return as_fleet_ask_router(ctx, call_of(q), ret);
 }
 
 static void op_unask(void *ctx, struct as_request *q)
@@ -599,8 +577,7 @@ void as_fleet_free(struct as_fleet *f)
     as_task_cancel(&f->calls_done);
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         as_deployment_free(f->deploys[i]->core);
-        as_plugin_end(&f->deploys[i]->plugin);
-        as_policy_free(f->deploys[i]->policy);
+        as_fleet_free_router(f->deploys[i]);
         as_task_cancel(&f->deploys[i]->work);
         as_timer_close(&f->deploys[i]->timer, free_deploy);
     }

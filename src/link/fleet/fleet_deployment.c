@@ -107,13 +107,10 @@ static int ensure_core(struct as_fleet_deployment *d, const struct as_frame_regi
 {
     struct as_fleet *f = d->fleet;
     struct as_deployment_conf conf = f->conf.deployment;
-    char why[256];
     int err;
 
     conf.seed += d->number;
-    if (!d->core && as_plugin_begin(&d->plugin, as_id_shown(as_str_of(d->name)), why, sizeof(why)))
-        as_log_event(f->log, AS_LOG_ERROR, "router_plugin", "deployment=%s reason=\"%s\"",
-                     as_id_shown_z(d->name), why);
+    as_fleet_begin_plugin(d);
     conf.router = as_fleet_router_conf(d);
     if (r->max_queued)
         conf.max_queued = r->max_queued;
@@ -521,10 +518,7 @@ void as_fleet_remove_deployment(struct as_fleet_deployment *d)
     as_deployment_free(d->core);
     as_task_cancel(&d->work);
     d->core = NULL;
-    as_plugin_end(&d->plugin);
-    as_policy_free(d->policy);
-    d->policy = NULL;
-    memset(d->router_outcomes, 0, sizeof(d->router_outcomes));
+    as_fleet_free_router(d);
     as_fleet_free_models(d);
     as_fleet_note_call_target(d);
     free(d->name);

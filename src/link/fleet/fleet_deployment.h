@@ -271,6 +271,16 @@ void as_fleet_set_options(struct as_fleet_deployment *d, const struct as_fleet_o
 /* --- how replicas are chosen: fleet_router.c --- */
 
 /* The settings of the deployment, else those of the server; whether a policy process is asked. */
+/* Begins with the router in C of d, if there is one and it has not begun yet. */
+void as_fleet_begin_plugin(struct as_fleet_deployment *d);
+/* Frees what belongs to routers of the user's own; core is gone. */
+void as_fleet_free_router(struct as_fleet_deployment *d);
+/* Puts c to the router of the user's own: as as_deployment_ops.ask. */
+bool as_fleet_ask_router(struct as_fleet_deployment *d, struct as_call *c,
+                         struct as_router_choice *ret);
+/* c was sent to u; it has ended there. For routers of the user's own. */
+void as_fleet_note_sent(struct as_upstream *u, struct as_call *c);
+void as_fleet_note_ended(struct as_upstream *u, struct as_call *c);
 struct as_router_conf as_fleet_router_conf(const struct as_fleet_deployment *d);
 /* How its workers want replicas to be chosen. A policy that is not known is logged, and the
  * server's is used. */

@@ -2,7 +2,9 @@
  * the router. */
 #include "base/err.h"
 #include "link/fleet/fleet_deployment.h"
+#include "link/fleet/policy.h"
 #include "link/fleet/route_key.h"
+#include "link/fleet/upstream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +57,61 @@ void as_fleet_set_router(struct as_fleet_deployment *d, const struct as_frame_ro
     as_log_event(d->fleet->log, AS_LOG_INFO, "router", "deployment=%s router=%s",
                  as_id_shown_z(d->name), as_router_name(conf.policy));
     as_fleet_record_settings(d);
+}
+
+/* --- routers of the user's own --- */
+
+void as_fleet_begin_plugin(struct as_fleet_deployment *d)
+{
+    char why[256];
+
+    if (!d->core && as_plugin_begin(&d->plugin, as_id_shown(as_str_of(d->name)), why, sizeof(why)))
+        as_log_event(d->fleet->log, AS_LOG_ERROR, "router_plugin", "deployment=%s reason=\"%s\"",
+                     as_id_shown_z(d->name), why);
+}
+
+void as_fleet_free_router(struct as_fleet_deployment *d)
+{
+    as_plugin_end(&d->plugin);
+    as_policy_free(d->policy);
+    d->policy = NULL;
+    memset(d->router_outcomes, 0, sizeof(d->router_outcomes));
+}
+
+/* Of a body, as a router in C sees it. */
+static struct as_str first_bytes(const struct as_payload *p)
+{
+    const struct as_tensor *t = p->msg.n_tensors ? &p->msg.tensors[0] : NULL;
+
+    if (p->kind == AS_FRAME_CALL || p->kind == AS_FRAME_HTTP)
+        return p->body;
+    return t ? (struct as_str){(const char *)t->data, t->nbytes} : (struct as_str){0};
+}
+
+bool as_fleet_ask_router(struct as_fleet_deployment *d, struct as_call *c,
+                         struct as_router_choice *ret)
+{
+    ret->n = 0;
+    if (!d->plugin.table)
+        return !as_policy_ask(d, c);
+    /* no choice: the policy decides, and that is counted */
+    (void)as_plugin_choose(&d->plugin, d->core, &c->core, first_bytes(&c->payload),
+                           as_loop_now(d->fleet->loop), ret);
+    return true;
+}
+
+void as_fleet_note_sent(struct as_upstream *u, struct as_call *c)
+{
+    if (u->policy_number)
+        as_policy_note_sent(u->deploy, c, u);
+    as_plugin_note_sent(&u->deploy->plugin, u->replica);
+}
+
+void as_fleet_note_ended(struct as_upstream *u, struct as_call *c)
+{
+    if (c->routed_to)
+        as_policy_note_ended(u->deploy, c);
+    as_plugin_note_ended(&u->deploy->plugin, u->replica);
 }
 
 void as_fleet_set_keys(const struct as_fleet_deployment *d, struct as_call *c)
