@@ -157,6 +157,13 @@ enum as_option_type {
       RC | AS_SCOPE_SIMULATE, "Workers",                                                           \
       "least time between two counts of a deployment's requests, by which its replicas are "       \
       "scaled; the first request of one without replicas is counted at once")                      \
+    X(SCALING_TIMEOUT, "scaling-timeout", DURATION, AS_MS, 60 * AS_SEC, "1s", "", RC, "Workers",   \
+      "time that an autoscaling policy of the program's has for a decision; without one the "      \
+      "number of replicas stays")                                                                  \
+    X(SCALING_INTERVAL, "scaling-interval", DURATION, AS_MS, 3600 * AS_SEC, "1s", "", RC,          \
+      "Workers",                                                                                   \
+      "time between two questions to an autoscaling policy of the program's while requests and "   \
+      "replicas stay the same; it is asked at once when they change")                              \
     X(WARM_SPARES, "warm-spares", INT, 0, 64, "0", "", RC, "Workers",                              \
       "processes of each deployment that have loaded its code and wait to replace a dead replica") \
     X(STOP_TIMEOUT, "stop-timeout", DURATION, 0, 86400 * AS_SEC, "10s", "", RCB, "Workers",        \

@@ -171,10 +171,9 @@ static struct as_spec_object *base_of(struct as_spec_object *app, const struct a
                : NULL;
 }
 
-/* A scaling policy alone starts no process: the controller does not ask it yet. */
 static bool needs_policy(const struct as_spec_object *d)
 {
-    return as_spec_has_own_router(d);
+    return as_spec_has_own_router(d) || (as_spec_has_own_scaling(d) && as_spec_autoscale(d, NULL));
 }
 
 static void add_policy(struct as_spec *s, struct as_spec_reader *r, struct as_spec_object *app,
@@ -227,7 +226,7 @@ static void add_policies(struct as_spec *s, struct as_spec_reader *r, struct as_
         if (!base || !needs_policy(base))
             as_spec_error(r->errors, d->v[0].line, d->v[0].column,
                           "name: '%s' would be a policy process, and there is no deployment '%.*s' "
-                          "with a router of its own",
+                          "with a router or an autoscaling policy of its own",
                           d->v[0].s, AS_STR_FMT(as_id_policy_base(as_str_of(d->v[0].s))));
     }
 }

@@ -61,6 +61,12 @@ void as_autoscaler_forget(struct as_autoscaler *a)
     a->queued = a->ongoing = 0;
 }
 
+void as_autoscaler_set_external(struct as_autoscaler *a, bool on)
+{
+    a->external = on;
+    a->has_answer = a->has_answer && on;
+}
+
 int as_autoscaler_set_answer(struct as_autoscaler *a, double replicas)
 {
     a->has_answer = replicas >= 0 && replicas <= AS_AUTOSCALE_NUMBER_MAX;
@@ -161,16 +167,14 @@ static void judge(struct as_autoscaler *a, const struct as_autoscale_input *in, 
         as_load_history_value(&a->history, a->config.aggregation, window, now, &varies);
     if (varies)
         a->next_due = AS_MIN(a->next_due, now + AS_MAX(TICK, a->history.width));
-    if (known && !in->running) {
-        if (a->queued + a->ongoing > 0) {
-            w.source = AS_AUTOSCALE_COLD;
-            n = AS_MAX(ceil(as_autoscale_up_factor(&a->config)), (double)a->target);
-        }
-        w.replicas = n;
-    } else if (known || a->has_answer) {
+    if (known && !in->running && a->queued + a->ongoing > 0) {
+        w.source = AS_AUTOSCALE_COLD;
+        w.replicas = n = AS_MAX(ceil(as_autoscale_up_factor(&a->config)), (double)a->target);
+    } else if (a->has_answer) {
+        w = (struct as_autoscale_wish){.replicas = a->answer, .source = AS_AUTOSCALE_ANSWER};
+        n = apply_factor(a, w.replicas, running);
+    } else if (known && in->running && !a->external) {
         w = as_autoscaler_ask(&q);
-        if (a->has_answer)
-            w = (struct as_autoscale_wish){.replicas = a->answer, .source = AS_AUTOSCALE_ANSWER};
         n = apply_factor(a, w.replicas, running);
     }
     d->source = w.source;
@@ -252,6 +256,7 @@ bool as_autoscaler_decide(struct as_autoscaler *a, const struct as_autoscale_inp
 {
     struct as_autoscale_decision *d = &a->last;
     uint32_t was = a->target;
+    int32_t direction;
     enum as_autoscale_bound enforced = enforce_bounds(a, in);
 
     *d = (struct as_autoscale_decision){.known = a->history.known,
@@ -265,7 +270,9 @@ bool as_autoscaler_decide(struct as_autoscaler *a, const struct as_autoscale_inp
     /* the rate falls while nothing is reported */
     if (a->config.target_latency_ms >= 0 && a->times.rate > 0)
         a->next_due = AS_MIN(a->next_due, now + AS_MAX(TICK, a->history.width));
-    apply_delay(a, d, judge_both(a, in, now, d), now);
+    direction = judge_both(a, in, now, d);
+    if (!a->external || d->source != AS_AUTOSCALE_HOLD)
+        apply_delay(a, d, direction, now);
     d->next = a->target;
     if (enforced && !d->bound)
         d->bound = enforced;

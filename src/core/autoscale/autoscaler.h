@@ -5,7 +5,7 @@
  *      (as_autoscaler_ask). By default it is requests / target_ongoing_requests, where the requests
  *      are those that wait and those that are executed; with target_latency_ms it is what
  *      core/autoscale/queue_model says. An answer from outside (as_autoscaler_set_answer) replaces
- *      it.
+ *      it; while one is expected (as_autoscaler_set_external) and there is none, the number stays.
  *   2. the factors: n = ⌈running + factor × (wanted − running)⌉, where upscaling_factor is for more
  *      replicas and downscaling_factor for fewer; at least one fewer when fewer are wanted.
  *   3. the bounds: min_replicas or the schedule's minimum, max_replicas, and what the machine can
@@ -83,6 +83,7 @@ struct as_autoscaler {
     struct as_load_history history; /* of queued + ongoing */
     uint32_t queued, ongoing;
     struct as_service_times times;
+    bool external; /* a policy outside decides, and nothing else */
     bool has_answer;
     double answer;
     uint64_t bad_answers; /* that were not a number of replicas */
@@ -118,9 +119,13 @@ void as_autoscaler_record(struct as_autoscaler *a, uint32_t queued, uint32_t ong
 void as_autoscaler_set_times(struct as_autoscaler *a, const struct as_service_times *times);
 /* The counts are not known any more: the number stays until they are. */
 void as_autoscaler_forget(struct as_autoscaler *a);
+/* on: only a policy outside decides. While it has given no answer, the number stays but for the
+ * bounds and the first replica for a request, and a delay that has begun goes on. off: the answer
+ * is dropped. */
+void as_autoscaler_set_external(struct as_autoscaler *a, bool on);
 /* An answer of a policy outside, which counts until the next one. AS_EINVALID: it is no number from
- * 0 to AS_AUTOSCALE_NUMBER_MAX; then the answer before is dropped, and the policy of the
- * configuration decides. */
+ * 0 to AS_AUTOSCALE_NUMBER_MAX; then the answer before is dropped, and, unless `external`, the
+ * policy of the configuration decides. */
 int as_autoscaler_set_answer(struct as_autoscaler *a, double replicas);
 void as_autoscaler_clear_answer(struct as_autoscaler *a);
 /* The built-in policy. */

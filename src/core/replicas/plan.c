@@ -16,7 +16,7 @@ int as_plan_new(struct as_plan **ret_p, struct as_str name, struct as_start_limi
     p->starts = starts;
     p->rand.s = seed;
     p->recheck_at = AS_NEVER;
-    p->last_configure_id = as_rand_next(&p->rand);
+    p->last_configure_id = as_rand_next(&p->rand) % (AS_PLAN_ASK_END / 2);
     as_condition_init(&p->condition, 0);
     *ret_p = p;
     return 0;
@@ -265,6 +265,11 @@ as_ns as_plan_next_due(const struct as_plan *p)
 void as_replica_slot_set_load(struct as_replica_slot *slot, uint32_t n)
 {
     slot->load = n;
+}
+
+uint32_t as_replica_slot_load(const struct as_replica_slot *slot)
+{
+    return slot->load;
 }
 
 uint32_t as_plan_revive(struct as_plan *p, as_ns now)

@@ -76,7 +76,8 @@
 #include "core/replicas/start_limit.h"
 
 #define AS_PLAN_REPLICAS_MAX 1024u
-#define AS_PLAN_NAME_MAX     AS_ID_MAX /* bytes of a deployment's id */
+#define AS_PLAN_NAME_MAX     AS_ID_MAX           /* bytes of a deployment's id */
+#define AS_PLAN_ASK_END      ((uint64_t)1 << 62) /* above the number of each question */
 #define AS_RANK_NONE         UINT32_MAX
 
 struct as_plan;         /* one deployment */
@@ -180,8 +181,8 @@ struct as_plan_ops {
      * if it sees any effect of a later op. */
     void (*note)(void *ctx, struct as_replica_slot *p);
     /* Send the process the config, rank and world of `to`. The answer comes as
-     * as_replica_slot_configured with the number `ask`; it may be lost with the link. A process
-     * that does not use them must answer ok: one that refuses is replaced. */
+     * as_replica_slot_configured with the number `ask` (below AS_PLAN_ASK_END); it may be lost with
+     * the link. A process that does not use them must answer ok: one that refuses is replaced. */
     void (*configure)(void *ctx, struct as_replica_slot *p, uint64_t ask,
                       const struct as_replica_slot_facts *to);
     /* Send it no new requests, and call as_replica_slot_retired when all are answered. Repeated. */
@@ -261,6 +262,7 @@ void as_replica_slot_configured(struct as_replica_slot *slot, uint64_t ask, bool
 /* The dispatcher says that it has n requests, which it executes or which wait there. Of replicas
  * that are equal otherwise the one with the fewest is retired. */
 void as_replica_slot_set_load(struct as_replica_slot *slot, uint32_t n);
+uint32_t as_replica_slot_load(const struct as_replica_slot *slot); /* as was said last */
 /* Its process is dead. reason: text for people, may have several lines. */
 void as_replica_slot_died(struct as_replica_slot *slot, enum as_exit_kind kind,
                           struct as_str reason, as_ns now);

@@ -30,8 +30,11 @@ struct as_reconciler_conf { /* strings outlive the reconciler */
     /* bytes that the limits `memory` of all replicas may have together, as far as autoscaling asks
      * for replicas; 0: not known */
     uint64_t memory;
-    as_ns load_interval;   /* least time between two counts of the dispatcher, for autoscaling */
-    uint32_t max_starting; /* processes in STARTING at once, > 0; others are queued */
+    as_ns load_interval; /* least time between two counts of the dispatcher, for autoscaling */
+    /* of autoscaling policies of the program's: time for an answer, and time between two questions
+     * while no input changes */
+    as_ns scaling_timeout, scaling_interval;
+    uint32_t max_starting;        /* processes in STARTING at once, > 0; others are queued */
     struct as_plan_policy policy; /* the server's defaults; keys of a deployment override them */
     bool tolerate_failures;       /* the server goes on although a deployment cannot start */
     uint64_t seed;

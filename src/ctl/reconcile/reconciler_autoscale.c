@@ -1,6 +1,7 @@
 /* Deployments whose number of replicas follows their load: core/autoscale decides, the plan gets
  * the number. */
 #include "conf/spec/spec_autoscale.h"
+#include "conf/spec/spec_policy.h"
 #include "ctl/message/load.h"
 #include "ctl/reconcile/reconciler_internal.h"
 #include "io/loop/clock.h"
@@ -47,6 +48,7 @@ void as_reconciler_dispatcher_changed(struct as_reconciler *r)
         if (!d->scaler || d->deleting)
             continue;
         as_autoscaler_forget(&d->scaler->a);
+        d->scaler->policy.id = 0; /* nobody answers it */
         if (r->serving)
             send_count(d, true);
     }
@@ -95,6 +97,12 @@ void as_reconciler_on_load(struct as_reconciler *r, const struct as_ctl_message 
 
 /* --- decisions --- */
 
+static void explain(const struct as_reconciler_scaler *s, as_ns now, struct as_buf *text)
+{
+    as_autoscaler_explain(&s->a, now, text);
+    as_reconciler_explain_policy(s, text);
+}
+
 static void count_running(void *arg, struct as_replica_slot *slot)
 {
     enum as_replica_slot_state state = as_replica_slot_state(slot);
@@ -125,12 +133,13 @@ static void keep_decision(struct as_reconciler_scaler *s, as_ns now)
                 (AS_RECONCILER_DECISIONS - 1) * sizeof(s->decisions[0]));
         s->n_decisions--;
     }
-    as_autoscaler_explain(&s->a, now, &text);
+    explain(s, now, &text);
     k = &s->decisions[s->n_decisions++];
     *k = (struct as_reconciler_decision){.time = as_clock_read(CLOCK_REALTIME),
                                          .from = s->a.last.target,
                                          .to = s->a.last.next,
                                          .reason = as_str_dup(as_buf_slice(&text))};
+    *(s->a.last.next > s->a.last.target ? &s->scaled_up : &s->scaled_down) = k->time;
     as_buf_fini(&text);
 }
 
@@ -172,7 +181,7 @@ static as_ns report_explanation(struct as_reconciler_deployment *d, as_ns now)
     struct as_buf text = {0};
     uint64_t hash;
 
-    as_autoscaler_explain(&s->a, now, &text);
+    explain(s, now, &text);
     hash = as_str_hash(as_buf_slice(&text));
     as_buf_fini(&text);
     if (hash != s->explained && now >= s->report_at) {
@@ -193,7 +202,7 @@ void as_reconciler_explain(const struct as_reconciler_deployment *d, struct as_b
     if (text->n && text->p[text->n - 1] != ' ' && text->p[text->n - 1] != '\n')
         as_buf_str(text, "\n");
     as_buf_str(text, "autoscaling: ");
-    as_autoscaler_explain(&s->a, as_loop_now(d->reconciler->loop), text);
+    explain(s, as_loop_now(d->reconciler->loop), text);
 }
 
 static void put_decisions(const struct as_reconciler_scaler *s, struct as_buf *json)
@@ -221,7 +230,7 @@ void as_reconciler_put_autoscaling(const struct as_reconciler_deployment *d, str
 
     if (!s)
         return;
-    as_autoscaler_explain(&s->a, as_loop_now(d->reconciler->loop), &text);
+    explain(s, as_loop_now(d->reconciler->loop), &text);
     as_json_put_member_open(json, "autoscaling_detail", '{');
     as_json_put_member_text(json, "scaling_status",
                             last->desired > s->a.target   ? "UPSCALING"
@@ -241,6 +250,8 @@ void as_reconciler_put_autoscaling(const struct as_reconciler_deployment *d, str
     as_json_put_close(json, '}');
     put_decisions(s, json);
     as_json_put_member_open(json, "errors", '[');
+    if (s->policy.why.n)
+        as_json_put_string(json, as_buf_slice(&s->policy.why));
     as_json_put_close(json, ']');
     as_json_put_close(json, '}');
     as_buf_fini(&text);
@@ -255,8 +266,10 @@ as_ns as_reconciler_autoscale(struct as_reconciler *r)
 
         if (!d->scaler || d->deleting)
             continue;
+        as_reconciler_check_policy(d, now);
         decide(d, now);
         next = AS_MIN(next, d->scaler->a.next_due);
+        next = AS_MIN(next, as_reconciler_ask_policy(d, now));
         next = AS_MIN(next, report_explanation(d, now));
     }
     return next;
@@ -268,6 +281,8 @@ void as_reconciler_free_scaler(struct as_reconciler_deployment *d)
 {
     struct as_reconciler_scaler *s = d->scaler;
 
+    if (s)
+        as_buf_fini(&s->policy.why);
     for (uint32_t i = 0; s && i < s->n_decisions; i++)
         free(s->decisions[i].reason);
     free(s);
@@ -293,6 +308,15 @@ static void change_scaler(struct as_reconciler_scaler *s, const struct as_autosc
     as_autoscaler_set_config(&s->a, c);
 }
 
+static void set_policy(struct as_reconciler_scaler *s, bool own)
+{
+    as_autoscaler_set_external(&s->a, own);
+    if (own == s->policy.own)
+        return;
+    as_buf_fini(&s->policy.why);
+    s->policy = (struct as_reconciler_policy){.own = own};
+}
+
 bool as_reconciler_update_scaler(struct as_reconciler_deployment *d,
                                  const struct as_spec_object *deployment)
 {
@@ -311,6 +335,7 @@ bool as_reconciler_update_scaler(struct as_reconciler_deployment *d,
         as_reconciler_free_scaler(d);
     if (!d->scaler)
         add_scaler(d, &c);
+    set_policy(d->scaler, as_spec_has_own_scaling(deployment));
     send_count(d, true);
     return !was;
 }
@@ -323,5 +348,6 @@ void as_reconciler_on_target(struct as_reconciler *r, const struct as_ctl_messag
     if (!d || !d->scaler || d->deleting || r->state_known)
         return;
     as_autoscaler_init(&d->scaler->a, &d->scaler->a.config, m->number);
+    as_autoscaler_set_external(&d->scaler->a, d->scaler->policy.own);
     as_plan_scale(d->plan, d->scaler->a.target, true, as_loop_now(r->loop));
 }

@@ -6,6 +6,7 @@
  *   reconciler_ops.c       carries out what the plans decide
  *   reconciler_start.c     the texts of SPAWN and ASK for a replica
  *   reconciler_autoscale.c deployments whose number of replicas follows their load
+ *   reconciler_scaling.c   asks the autoscaling policies of the program's
  *   reconciler_devices.c   GPUs and CPUs that replicas have for themselves
  *   reconciler_report.c    status messages to the supervisor
  *   reconciler_requests.c  requests of the control API
@@ -55,8 +56,21 @@ struct as_reconciler_decision { /* of the autoscaling, that has changed the numb
     char *reason;
 };
 
+/* The autoscaling policy of the program's that decides for a deployment. */
+struct as_reconciler_policy {
+    bool own;                           /* there is one; else all of this is 0 */
+    bool failing;                       /* which was logged */
+    uint64_t id;                        /* of the open question; 0: none */
+    as_ns deadline;                     /* of it */
+    as_ns soonest, next;                /* when it is asked again if an input changes, and else */
+    struct as_autoscale_decision asked; /* the inputs of the last question */
+    struct as_buf why;                  /* there is no answer; empty: there is, or none yet */
+};
+
 /* The autoscaling of one deployment. */
 struct as_reconciler_scaler {
+    struct as_reconciler_policy policy;
+    as_ns scaled_up, scaled_down; /* when it last did; Unix time, or 0 */
     struct as_autoscaler a;
     struct as_service_window window;
     uint32_t slots;     /* of all replicas, as the dispatcher said last */
@@ -137,6 +151,7 @@ struct as_reconciler {
     bool serving;                   /* the dispatcher */
     bool complete;                  /* every replica has been READY: COMPLETE was sent */
     bool fatal_sent;                /* FATAL was sent: the supervisor stops the server */
+    uint64_t scaling_id;            /* of the last question to an autoscaling policy */
     struct as_timer timer;
     struct as_task turn_end; /* at the end of a turn in which something happened: does what is due,
                                 and sets the timer */
@@ -210,6 +225,17 @@ void as_reconciler_explain(const struct as_reconciler_deployment *d, struct as_b
 void as_reconciler_put_autoscaling(const struct as_reconciler_deployment *d, struct as_buf *json);
 /* Decides for each deployment. Returns when it must be called again. */
 as_ns as_reconciler_autoscale(struct as_reconciler *r);
+
+/* --- reconciler_scaling.c --- */
+/* Each for a deployment with a scaler. Before its decision: without a process, and at the end of
+ * the time limit, there is no answer. */
+void as_reconciler_check_policy(struct as_reconciler_deployment *d, as_ns now);
+/* After its decision: asks, if it is time. Returns when it must be called again. */
+as_ns as_reconciler_ask_policy(struct as_reconciler_deployment *d, as_ns now);
+/* ANSWER. False: it is one to a question of a plan. */
+bool as_reconciler_take_scaling(struct as_reconciler *r, const struct as_ctl_message *m);
+/* Appends why there is no answer, if one is missing. */
+void as_reconciler_explain_policy(const struct as_reconciler_scaler *s, struct as_buf *text);
 
 /* --- reconciler_report.c --- */
 /* Adds names and token to m, and sends it. */

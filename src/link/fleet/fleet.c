@@ -257,7 +257,10 @@ void as_fleet_update_ready(struct as_fleet_deployment *d)
 {
     bool ready = d && d->core && as_deployment_ready(d->core) > 0;
 
-    if (!d || ready == as_fleet_flag(&d->ready))
+    if (!d)
+        return;
+    as_fleet_note_load(d); /* another replica may have taken what waited */
+    if (ready == as_fleet_flag(&d->ready))
         return;
     as_fleet_set_flag(&d->ready, ready);
     if (ready && as_id_policy_base(as_str_of(d->name)).n)

@@ -186,8 +186,8 @@ int as_fleet_restore(struct as_fleet *f, const struct as_fleet_record *r, const 
 void as_fleet_set_down(struct as_fleet *f, struct as_str deployment, bool down);
 
 /* on: calls on_load for this deployment, soon, and then when a request was accepted or has ended,
- * at most once in `interval` ns; but at once for the first request of a deployment without a
- * replica. off: no more. */
+ * or a replica has come or gone, at most once in `interval` ns; but at once for the first request
+ * of a deployment without a replica. off: no more. */
 void as_fleet_count(struct as_fleet *f, struct as_str deployment, bool on, bool times,
                     as_ns interval);
 /* Its target number of replicas. A deployment that is counted and is to have none is ready: a

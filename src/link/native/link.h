@@ -70,7 +70,10 @@ struct as_link_health {
     uint64_t check_stream;   /* of the pending check; 0: none */
     uint64_t control_stream; /* of the controller's pending CONTROL; 0: none */
     uint64_t control_id;     /* the controller's id for it */
-    uint32_t failures;       /* failed checks in a row; not 0: it gets no new requests */
+    uint64_t
+        scaling_stream;  /* of its pending question to a scaling policy, which stops neither … */
+    uint64_t scaling_id; /* … requests nor health checks */
+    uint32_t failures;   /* failed checks in a row; not 0: it gets no new requests */
     uint64_t suspects_up_to; /* last stream that was started when the first of these failed */
 
     struct as_fleet_options of_deployment;
@@ -206,7 +209,7 @@ void as_link_on_control(struct as_link *l, const struct as_frame *f);
 /* as_upstream_ops.control. */
 int as_link_send_control(struct as_link *l, uint64_t id, enum as_control_op op, struct as_str text,
                          const char **ret_why);
-void as_link_fail_control(struct as_link *l, const char *why); /* the pending one, if any */
+void as_link_fail_control(struct as_link *l, const char *why); /* those that are pending */
 
 /* --- link_traffic.c: canary, mirror and fallback of the deployment --- */
 

@@ -384,12 +384,10 @@ void as_link_on_options(struct as_link *l, const struct as_frame *f)
 
 /* --- the controller's CONTROL --- */
 
-static void finish_control(struct as_link *l, int err, struct as_str text)
+static void send_answer(struct as_link *l, uint64_t id, int err, struct as_str text)
 {
     struct as_fleet *f = l->up.fleet;
-    uint64_t id = l->health.control_id;
 
-    l->health.control_stream = 0;
     f->ops.on_answer(f->ctx, as_str_of(l->up.name), as_str_of(l->up.process->token), id, err, text);
 }
 
@@ -397,10 +395,12 @@ int as_link_send_control(struct as_link *l, uint64_t id, enum as_control_op op, 
                          const char **ret_why)
 {
     struct as_frame_control c = {.op = (uint16_t)op, .text = text};
+    bool scaling = op == AS_CONTROL_SCALING;
+    uint64_t *stream = scaling ? &l->health.scaling_stream : &l->health.control_stream;
 
     if (!as_link_serves(l))
         return AS_EUNAVAILABLE;
-    if (l->health.control_stream) {
+    if (*stream) {
         *ret_why = "the replica has not answered the previous request yet";
         return AS_EFULL;
     }
@@ -408,19 +408,24 @@ int as_link_send_control(struct as_link *l, uint64_t id, enum as_control_op op, 
         *ret_why = "the text is longer than a CONTROL frame takes";
         return AS_ETOOBIG;
     }
-    l->health.control_stream = ++l->health.n_controls;
-    l->health.control_id = id;
-    as_frame_put_control(&l->out, l->health.control_stream, &c);
+    *stream = ++l->health.n_controls;
+    *(scaling ? &l->health.scaling_id : &l->health.control_id) = id;
+    as_frame_put_control(&l->out, *stream, &c);
     as_link_schedule_flush(l);
-    as_link_update_rotation(
-        l); /* no new requests until it is answered: they are for the new configuration */
+    if (!scaling) /* no new requests until it is answered: they are for the new configuration */
+        as_link_update_rotation(l);
     return 0;
 }
 
 void as_link_fail_control(struct as_link *l, const char *why)
 {
-    if (l->health.control_stream)
-        finish_control(l, AS_EUNAVAILABLE, as_str_of(why));
+    bool control = l->health.control_stream, scaling = l->health.scaling_stream;
+
+    l->health.control_stream = l->health.scaling_stream = 0;
+    if (control)
+        send_answer(l, l->health.control_id, AS_EUNAVAILABLE, as_str_of(why));
+    if (scaling)
+        send_answer(l, l->health.scaling_id, AS_EUNAVAILABLE, as_str_of(why));
 }
 
 /* The reason of a refusal. A worker that gives none may not know the operation. */
@@ -442,8 +447,14 @@ void as_link_on_control(struct as_link *l, const struct as_frame *f)
         return;
     }
     if (l->health.control_stream && f->stream == l->health.control_stream) {
-        finish_control(l, c.code ? AS_EHANDLER : 0, c.code ? refusal_text(&c) : c.text);
+        l->health.control_stream = 0;
+        send_answer(l, l->health.control_id, c.code ? AS_EHANDLER : 0,
+                    c.code ? refusal_text(&c) : c.text);
         as_link_update_rotation(l);
+    } else if (l->health.scaling_stream && f->stream == l->health.scaling_stream) {
+        l->health.scaling_stream = 0;
+        send_answer(l, l->health.scaling_id, c.code ? AS_EHANDLER : 0,
+                    c.code ? refusal_text(&c) : c.text);
     } else if (l->health.check_stream && f->stream == l->health.check_stream &&
                c.op == AS_CONTROL_HEALTH) {
         l->health.check_stream = 0;

@@ -211,11 +211,10 @@ def test_what_has_no_effect_is_said_once(caplog):
                                "ray_actor_options: resources has no effect: there is one machine."]  # fmt: skip
 
 
-def test_a_policy_of_its_own_says_that_it_has_no_effect(caplog):
-    deployment(autoscaling_config={"max_replicas": 3})(Model).keys()
+def test_a_policy_of_its_own_is_for_the_server(caplog):
+    keys = deployment(autoscaling_config={"max_replicas": 3, "policy": {"policy_function": "a:b"}})(Model).keys()
     assert caplog.messages == []
-    deployment(autoscaling_config={"max_replicas": 3, "policy": {"policy_function": "a:b"}})(Model).keys()
-    assert caplog.messages == ["autoscaling_config: policy has no effect: the built-in policy decides."]
+    assert keys["autoscaling_config"]["policy"] == {"policy_function": "a:b", "policy_kwargs": {}}
 
 
 def test_modules_of_a_runtime_env_are_found_first(tmp_path):

@@ -12,12 +12,14 @@ struct world {
     char *app; /* the description of the code: "DEPLOYMENT\tMODEL:VERSION\n" each */
     struct as_reconciler *reconciler;
     struct as_buf messages;            /* "TYPE replica;" of each message but NOTE */
-    char token[5][64];                 /* the newest of echo-0, echo-1 … */
+    char token[5][64];                 /* the newest of echo-0, echo-1 …; [4]: of echo.policy-0 */
     char note[5][256], reason[5][256]; /* what else the supervisor stores of each */
     uint32_t starts[5], number;        /* of the last FATAL, COMPLETE, SIGNAL */
     enum as_ctl_state state[5];
     char status[256], application[256];
     struct as_buf spawn; /* the last SPAWN's text */
+    struct as_buf ask;   /* the last ASK's text … */
+    uint64_t ask_id;     /* … and its id */
     uint64_t stable, before, rolled_back, back_to;
     uint64_t scaled_since; /* generation; 0: echo is not scaled */
     int64_t scaled;
@@ -28,7 +30,8 @@ struct world {
 AS_UNUSED static void on_send(void *ctx, const struct as_ctl_message *m)
 {
     struct world *w = ctx;
-    size_t i = m->replica.n ? (size_t)(m->replica.p[m->replica.n - 1] - '0') : 4;
+    bool is_policy = as_str_eq(as_id_name(m->replica), AS_STR("echo.policy-0"));
+    size_t i = m->replica.n && !is_policy ? (size_t)(m->replica.p[m->replica.n - 1] - '0') : 4;
 
     if (m->type == AS_CTL_SPAWN) {
         snprintf(w->token[i], sizeof(w->token[i]), "%.*s", AS_STR_FMT(m->token));
@@ -36,6 +39,9 @@ AS_UNUSED static void on_send(void *ctx, const struct as_ctl_message *m)
         w->state[i] = AS_CTL_STARTING_STATE;
         as_buf_drop(&w->spawn, w->spawn.n);
         as_buf_add(&w->spawn, m->text.p, m->text.n);
+    } else if (m->type == AS_CTL_ASK) {
+        w->ask_id = m->id;
+        as_buf_set(&w->ask, m->text);
     } else if (m->type == AS_CTL_NOTE) {
         snprintf(w->note[i], sizeof(w->note[i]), "%.*s", AS_STR_FMT(m->text));
         return;
@@ -91,7 +97,7 @@ AS_UNUSED static void clear_messages(struct world *w)
     as_buf_drop(&w->messages, w->messages.n);
 }
 
-static as_ns start_timeout = 60 * AS_SEC;
+static as_ns start_timeout = 60 * AS_SEC, scaling_timeout = AS_SEC;
 static const char *owner = "default"; /* the application of `echo` */
 
 static const struct as_spec_limits limits = {
@@ -183,6 +189,8 @@ AS_UNUSED static void new_reconciler_of(struct world *w, struct as_spec *spec,
         .cpus = "0-1",
         .memory = (uint64_t)1 << 30,
         .load_interval = 100 * AS_MS,
+        .scaling_timeout = scaling_timeout,
+        .scaling_interval = AS_MS,
         .max_starting = max_starting,
         .policy = {.restart = {.base = AS_MS, .max = 4 * AS_MS, .healthy = AS_SEC, .give_up = 2},
                    .start_timeout = start_timeout,
@@ -225,6 +233,7 @@ AS_UNUSED static void close_world(struct world *w)
     free(w->app);
     as_buf_fini(&w->messages);
     as_buf_fini(&w->spawn);
+    as_buf_fini(&w->ask);
     free(w);
 }
 

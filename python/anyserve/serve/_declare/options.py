@@ -10,7 +10,7 @@ import logging
 import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..config import DEFAULT_POLICY, AutoscalingConfig, DeploymentConfig, LoggingConfig, RequestRouterConfig, path_of
+from ..config import AutoscalingConfig, DeploymentConfig, LoggingConfig, RequestRouterConfig, path_of
 
 __all__ = ["ACTOR_OPTIONS", "Option", "OPTIONS", "check_actor_options", "check_own_options", "keys_of", "say_no_effect"]
 
@@ -224,8 +224,6 @@ def keys_of(config: DeploymentConfig, actor_options: Mapping[str, Any], own: Map
     keys["max_queued_requests"] = config.max_queued_requests
     if config.autoscaling_config is None:
         keys["num_replicas"] = 1 if config.num_replicas is None else config.num_replicas
-    elif config.autoscaling_config.policy.policy_function != DEFAULT_POLICY:
-        say_no_effect("autoscaling_config: policy", "the built-in policy decides")
     if not keys.get("logging_config", True):
         del keys["logging_config"]
     keys.update(_keys_of_actor_options(actor_options))

@@ -63,7 +63,7 @@ static void own_and_built_in(void **state AS_UNUSED)
         assert_int_equal(as_spec_has_own_router(find(s, "d")) ||
                              as_spec_has_own_scaling(find(s, "d")),
                          cases[i].own);
-        assert_int_equal(find(s, "d.policy") != NULL, as_spec_has_own_router(find(s, "d")));
+        assert_int_equal(find(s, "d.policy") != NULL, cases[i].own);
         as_spec_free(s);
         as_buf_fini(&line);
     }
@@ -107,6 +107,19 @@ static void the_process_does_not_scale(void **state AS_UNUSED)
     as_spec_put_context(app_of(s, 0), find(s, "d.policy"), "d.policy-0", &facts, &out);
     assert_non_null(strstr(as_buf_cstr(&out), "\"policy_function\":\"m:f\""));
     as_buf_fini(&out);
+    as_spec_free(s);
+}
+
+/* A policy has nothing to decide where the number is fixed. */
+static void a_fixed_number_needs_no_process(void **state AS_UNUSED)
+{
+    struct as_spec *s =
+        laid(DEPLOYMENT("num_replicas: 3"), "d\t" SCALING("policy_function", "m:f") "\tm:1\n");
+
+    assert_null(find(s, "d.policy"));
+    as_spec_free(s);
+    s = laid(DEPLOYMENT("num_replicas: auto"), "d\t" SCALING("policy_function", "m:f") "\tm:1\n");
+    assert_non_null(find(s, "d.policy"));
     as_spec_free(s);
 }
 
@@ -200,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_and_built_in),
+        cmocka_unit_test(a_fixed_number_needs_no_process),
         cmocka_unit_test(options_of_the_process),
         cmocka_unit_test(the_process_does_not_scale),
         cmocka_unit_test(versions),

@@ -345,6 +345,65 @@ static void test_an_answer_from_outside_replaces_the_policy(void **state AS_UNUS
     assert_int_equal(a.target, 1); /* by target_ongoing_requests again */
 }
 
+/* Only a policy outside decides: without its answer the number stays. */
+static void test_without_the_expected_answer_the_number_stays(void **state AS_UNUSED)
+{
+    start(2);
+    as_autoscaler_set_external(&a, true);
+    assert_false(decide(0, 40));
+    assert_int_equal(a.last.source, AS_AUTOSCALE_HOLD);
+    explains("0 queued + 40 ongoing requests, 2 running; stays at 2");
+    as_autoscaler_set_answer(&a, 4);
+    assert_true(as_autoscaler_decide(&a, &in, now));
+    assert_int_equal(a.target, 4);
+    assert_int_equal(as_autoscaler_set_answer(&a, (double)NAN), AS_EINVALID);
+    assert_false(as_autoscaler_decide(&a, &in, now));
+    assert_int_equal(a.target, 4);
+    as_autoscaler_set_answer(&a, 7);
+    as_autoscaler_set_external(&a, false); /* the built-in policy again */
+    assert_false(a.has_answer);
+    assert_true(as_autoscaler_decide(&a, &in, now));
+    assert_int_equal(a.target, 10);
+}
+
+/* Its answer counts although nothing runs, but the first request is served whatever it says. */
+static void test_an_answer_counts_at_zero(void **state AS_UNUSED)
+{
+    c.min_replicas = 0;
+    start(0);
+    as_autoscaler_set_external(&a, true);
+    as_autoscaler_set_answer(&a, 3);
+    assert_true(decide(0, 0));
+    assert_int_equal(a.target, 3);
+    start(0);
+    as_autoscaler_set_external(&a, true);
+    assert_true(decide(1, 0));
+    assert_int_equal(a.last.source, AS_AUTOSCALE_COLD);
+    assert_int_equal(a.target, 1);
+}
+
+/* A delay that has begun goes on while there is no answer, and nothing is decided meanwhile. */
+static void test_a_missing_answer_does_not_restart_a_delay(void **state AS_UNUSED)
+{
+    c.upscale_delay_s = 10;
+    start(1);
+    as_autoscaler_set_external(&a, true);
+    as_autoscaler_set_answer(&a, 4);
+    assert_false(decide(0, 1));
+    as_autoscaler_clear_answer(&a);
+    now += 6 * AS_SEC;
+    assert_false(as_autoscaler_decide(&a, &in, now));
+    as_autoscaler_set_answer(&a, 4);
+    now += 3 * AS_SEC;
+    assert_false(as_autoscaler_decide(&a, &in, now));
+    as_autoscaler_clear_answer(&a);
+    now += 3 * AS_SEC;
+    assert_false(as_autoscaler_decide(&a, &in, now));
+    as_autoscaler_set_answer(&a, 4);
+    assert_true(as_autoscaler_decide(&a, &in, now));
+    assert_int_equal(a.target, 4);
+}
+
 static void test_without_counts_the_number_stays(void **state AS_UNUSED)
 {
     c.min_replicas = 0;
@@ -464,6 +523,9 @@ int main(void)
         cmocka_unit_test_setup(test_a_schedule_raises_the_minimum_at_once, begin),
         cmocka_unit_test_setup(test_a_latency_target_uses_the_service_times, begin),
         cmocka_unit_test_setup(test_an_answer_from_outside_replaces_the_policy, begin),
+        cmocka_unit_test_setup(test_without_the_expected_answer_the_number_stays, begin),
+        cmocka_unit_test_setup(test_an_answer_counts_at_zero, begin),
+        cmocka_unit_test_setup(test_a_missing_answer_does_not_restart_a_delay, begin),
         cmocka_unit_test_setup(test_without_counts_the_number_stays, begin),
         cmocka_unit_test_setup(test_a_new_controller_begins_with_the_number_that_there_is, begin),
         cmocka_unit_test_setup(test_a_wave_changes_the_direction_twice_each_time, begin),

@@ -1,0 +1,298 @@
+/* Asks the autoscaling policies of the program's: each in the process of NAME.policy, how many
+ * replicas the deployment NAME is to have. */
+#include "base/utf8.h"
+#include "ctl/reconcile/reconciler_internal.h"
+#include "io/loop/clock.h"
+#include "wire/json/json.h"
+
+#define QUESTION_MAX 49152u /* bytes; replicas that would make it longer are left out */
+#define WHY_MAX      300u
+#define GRACE        (250 * AS_MS) /* the process keeps the limit, and its answer has to travel */
+
+/* --- without an answer --- */
+
+static void set_failure(struct as_reconciler_deployment *d, struct as_str why)
+{
+    const uint8_t *end = why.n ? memchr(why.p, '\n', why.n) : NULL;
+    struct as_str line = {why.p, end ? (size_t)(end - (const uint8_t *)why.p) : why.n};
+
+    as_buf_set(&d->scaler->policy.why, as_utf8_cut(line, WHY_MAX));
+    as_autoscaler_clear_answer(&d->scaler->a);
+}
+
+static void fail_question(struct as_reconciler_deployment *d, struct as_str why)
+{
+    struct as_reconciler_policy *p = &d->scaler->policy;
+    char text[2 * WHY_MAX];
+
+    p->id = 0;
+    set_failure(d, why);
+    if (p->failing) /* it is asked once a second */
+        return;
+    p->failing = true;
+    as_log_event(d->reconciler->log, AS_LOG_WARN, "scaling_policy_failed",
+                 "deployment=%s reason=%s", as_id_shown_z(d->name),
+                 as_log_quote(text, sizeof(text), as_buf_slice(&p->why)));
+}
+
+/* --- the process --- */
+
+static void find_running(void *arg, struct as_replica_slot *slot)
+{
+    struct as_replica_slot **found = arg;
+    enum as_replica_slot_state state = as_replica_slot_state(slot);
+
+    if (!*found && as_reconciler_process(slot) &&
+        (state == AS_REPLICA_SLOT_RUNNING || state == AS_REPLICA_SLOT_UPDATING))
+        *found = slot;
+}
+
+static struct as_replica_slot *find_process(const struct as_reconciler_deployment *d)
+{
+    struct as_replica_slot *slot = NULL;
+    const struct as_reconciler_deployment *process;
+    struct as_buf id = {0};
+
+    as_buf_printf(&id, "%s" AS_ID_POLICY, d->name);
+    process = as_reconciler_find(d->reconciler, as_buf_slice(&id));
+    as_buf_fini(&id);
+    if (process && d->reconciler->serving)
+        as_plan_each(process->plan, find_running, &slot);
+    return slot;
+}
+
+void as_reconciler_check_policy(struct as_reconciler_deployment *d, as_ns now)
+{
+    struct as_reconciler_policy *p = &d->scaler->policy;
+    char why[WHY_MAX];
+
+    if (!p->own)
+        return;
+    if (!find_process(d)) {
+        p->id = 0;
+        p->next = now;
+        snprintf(why, sizeof(why), "the process %.*s" AS_ID_POLICY " does not run",
+                 AS_STR_CUT(as_id_name(as_str_of(d->name)), WHY_MAX / 2));
+        set_failure(d, as_str_of(why));
+    } else if (p->id && now >= p->deadline) {
+        snprintf(why, sizeof(why), "it has not answered within %g s",
+                 (double)d->reconciler->conf.scaling_timeout / (double)AS_SEC);
+        fail_question(d, as_str_of(why));
+    }
+}
+
+/* --- the question --- */
+
+struct question {
+    struct as_buf *json;
+    bool loads; /* the requests of each; else their names */
+};
+
+static void put_replica(void *arg, struct as_replica_slot *slot)
+{
+    enum as_replica_slot_state state = as_replica_slot_state(slot);
+    const struct question *q = arg;
+    struct as_str name = as_id_name(as_replica_slot_name(slot));
+
+    if ((state != AS_REPLICA_SLOT_RUNNING && state != AS_REPLICA_SLOT_UPDATING) ||
+        q->json->n > (q->loads ? QUESTION_MAX : QUESTION_MAX / 2))
+        return;
+    if (q->loads) {
+        as_json_put_escaped_key(q->json, name);
+        as_json_put_u64(q->json, as_replica_slot_load(slot));
+    } else {
+        as_json_put_string(q->json, name);
+    }
+}
+
+static void put_time(struct as_buf *json, const char *key, as_ns t) /* 0: there is none */
+{
+    if (!t)
+        return;
+    as_json_put_key(json, key);
+    as_json_put_f64(json, (double)t / (double)AS_SEC);
+}
+
+/* The numbers that count: with the defaults, and without policy and schedule. */
+static void put_config(struct as_buf *json, const struct as_autoscale_config *c)
+{
+    as_json_put_member_open(json, "config", '{');
+#define X(key, field, def, most, zero, whole)                                                      \
+    if (c->field >= 0) {                                                                           \
+        as_json_put_key(json, key);                                                                \
+        if (whole)                                                                                 \
+            as_json_put_u64(json, (uint64_t)c->field);                                             \
+        else                                                                                       \
+            as_json_put_f64(json, c->field);                                                       \
+    }
+    AS_AUTOSCALE_NUMBER_TABLE(X)
+#undef X
+    as_json_put_member_text(json, "aggregation_function",
+                            as_autoscale_aggregation_name(c->aggregation));
+    as_json_put_close(json, '}');
+}
+
+static void put_context(const struct as_reconciler_deployment *d, struct as_buf *json)
+{
+    const struct as_reconciler_scaler *s = d->scaler;
+    const struct as_autoscale_decision *last = &s->a.last;
+    double total = AS_MAX(last->total, (double)last->queued);
+
+    as_json_put_member_open(json, "context", '{');
+    as_json_put_member_string(json, "deployment", as_id_name(as_str_of(d->name)));
+    as_json_put_member_text(json, "application", d->application);
+    as_json_put_member_u64(json, "current_num_replicas", last->running);
+    as_json_put_member_u64(json, "target_num_replicas", s->a.target);
+    as_json_put_key(json, "total_num_requests");
+    as_json_put_f64(json, total);
+    as_json_put_member_u64(json, "total_queued_requests", last->queued);
+    as_json_put_member_u64(json, "capacity_adjusted_min_replicas", last->minimum);
+    as_json_put_member_u64(json, "capacity_adjusted_max_replicas",
+                           (uint64_t)s->a.config.max_replicas);
+    put_time(json, "last_scale_up_time", s->scaled_up);
+    put_time(json, "last_scale_down_time", s->scaled_down);
+    put_time(json, "current_time", as_clock_read(CLOCK_REALTIME));
+    put_config(json, &s->a.config);
+    as_json_put_member_open(json, "running_replicas", '[');
+    as_plan_each(d->plan, put_replica, &(struct question){.json = json});
+    as_json_put_close(json, ']');
+    as_json_put_member_open(json, "aggregated_metrics", '{');
+    as_json_put_member_open(json, "running_requests", '{');
+    as_plan_each(d->plan, put_replica, &(struct question){.json = json, .loads = true});
+    as_json_put_close(json, '}');
+    as_json_put_close(json, '}');
+    as_json_put_close(json, '}');
+}
+
+/* Ids are not used again, not even by the next controller. */
+static uint64_t new_id(struct as_reconciler *r)
+{
+    r->scaling_id = AS_MAX(r->scaling_id + 1, AS_PLAN_ASK_END + as_loop_now(r->loop));
+    return r->scaling_id;
+}
+
+static void send_question(struct as_reconciler_deployment *d, struct as_replica_slot *process,
+                          as_ns now)
+{
+    struct as_reconciler *r = d->reconciler;
+    struct as_reconciler_policy *p = &d->scaler->policy;
+    struct as_buf text = {0}, json = {0};
+
+    p->id = new_id(r);
+    p->deadline = now + r->conf.scaling_timeout + GRACE;
+    p->next = now + r->conf.scaling_interval;
+    p->soonest = now + AS_MIN(r->conf.load_interval, r->conf.scaling_interval);
+    p->asked = d->scaler->a.last;
+    as_json_put_open(&json, '{');
+    as_json_put_key(&json, "limit_s");
+    as_json_put_f64(&json, (double)r->conf.scaling_timeout / (double)AS_SEC);
+    put_context(d, &json);
+    as_json_put_close(&json, '}');
+    as_buf_str(&text, "scaling ");
+    as_buf_add(&text, json.p, json.n);
+    as_buf_fini(&json);
+    AS_ASSERT(text.n <= AS_CTL_TEXT_MAX);
+    as_reconciler_send(process, (struct as_ctl_message){
+                                    .type = AS_CTL_ASK, .id = p->id, .text = as_buf_slice(&text)});
+    as_buf_fini(&text);
+}
+
+static bool has_changed(const struct as_reconciler_scaler *s)
+{
+    const struct as_autoscale_decision *now = &s->a.last, *then = &s->policy.asked;
+
+    return now->queued != then->queued || now->ongoing != then->ongoing ||
+           now->running != then->running || now->next != then->next;
+}
+
+as_ns as_reconciler_ask_policy(struct as_reconciler_deployment *d, as_ns now)
+{
+    struct as_reconciler_policy *p = &d->scaler->policy;
+    struct as_replica_slot *process;
+    as_ns due;
+
+    if (!p->own)
+        return AS_NEVER;
+    if (p->id)
+        return p->deadline;
+    process = find_process(d);
+    if (!process) /* its READY starts a turn */
+        return AS_NEVER;
+    due = has_changed(d->scaler) ? AS_MIN(p->soonest, p->next) : p->next;
+    if (now < due)
+        return due;
+    send_question(d, process, now);
+    return p->deadline;
+}
+
+/* --- the answer --- */
+
+/* Reads {"replicas": N}. False: it is malformed. */
+static bool read_answer(struct as_str text, double *ret_n)
+{
+    uint8_t *copy = as_xalloc(text.n + AS_JSON_PADDING); /* zeroed: the padding is readable */
+    struct as_json *j = as_json_new();
+    struct as_json_value root;
+    struct as_json_items it;
+    struct as_arena a;
+    bool found = false;
+
+    as_arena_init(&a, NULL, 0);
+    if (text.n)
+        memcpy(copy, text.p, text.n);
+    if (j && as_json_open(j, &a, copy, text.n, &root) == 0) {
+        if (root.type == AS_JSON_OBJECT && as_json_items(j, &root, &it) == 0) {
+            while (!found && as_json_next(j, &it) > 0)
+                found = as_str_eq(it.key, AS_STR("replicas")) && it.value.type == AS_JSON_NUMBER &&
+                        as_json_f64(j, &it.value, ret_n) == 0;
+        }
+        as_json_close(j);
+    }
+    as_json_free(j);
+    as_arena_fini(&a);
+    free(copy);
+    return found;
+}
+
+static void take_answer(struct as_reconciler_deployment *d, const struct as_ctl_message *m)
+{
+    struct as_reconciler_policy *p = &d->scaler->policy;
+    double n;
+
+    p->id = 0;
+    if (m->number) {
+        fail_question(d, m->text.n ? m->text : AS_STR("the process has given no reason"));
+    } else if (!read_answer(m->text, &n) || as_autoscaler_set_answer(&d->scaler->a, n)) {
+        fail_question(d, AS_STR("what it has answered is no number of replicas"));
+    } else {
+        as_buf_drop(&p->why, p->why.n);
+        if (p->failing)
+            as_log_event(d->reconciler->log, AS_LOG_INFO, "scaling_policy_answers", "deployment=%s",
+                         as_id_shown_z(d->name));
+        p->failing = false;
+    }
+}
+
+bool as_reconciler_take_scaling(struct as_reconciler *r, const struct as_ctl_message *m)
+{
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct as_reconciler_deployment *d = r->deployments[i];
+
+        if (d->scaler && d->scaler->policy.id && d->scaler->policy.id == m->id) {
+            take_answer(d, m);
+            return true;
+        }
+    }
+    return m->id >= AS_PLAN_ASK_END; /* it comes too late */
+}
+
+void as_reconciler_explain_policy(const struct as_reconciler_scaler *s, struct as_buf *text)
+{
+    if (!s->policy.own || s->a.has_answer)
+        return;
+    as_buf_str(text, "; no answer of the policy");
+    if (s->policy.why.n)
+        as_buf_printf(text, ": %.*s", AS_STR_FMT(as_buf_slice(&s->policy.why)));
+    else
+        as_buf_str(text, " yet");
+}

@@ -1,0 +1,245 @@
+/* Specification of ctl/reconcile/reconciler_scaling: when the policy process is asked, with what,
+ * and what becomes of its answers. Whether a delay has passed, and the bounds: t_autoscaler.c. */
+#include "reconciler_world.h"
+
+static struct as_spec *with_policy(const char *scaling)
+{
+    char text[800];
+
+    snprintf(text, sizeof(text),
+             "applications: [{import_path: app.py, deployments: [{name: echo, autoscaling_config: "
+             "{min_replicas: 0, max_replicas: 4, upscale_delay_s: 0, downscale_delay_s: 0%s}}, "
+             "{name: echo.policy}]}]",
+             scaling);
+    return spec_of(text);
+}
+
+#define OWN ", policy: {policy_function: \"m:f\"}"
+
+static struct as_ctl_message from_process(const struct world *w, enum as_ctl_type type)
+{
+    return (struct as_ctl_message){.type = type,
+                                   .replica = AS_STR("default#echo.policy-0"),
+                                   .deployment = AS_STR("default#echo.policy"),
+                                   .token = as_str_of(w->token[4])};
+}
+
+static void send_process_ready(struct world *w)
+{
+    handle(w, from_process(w, AS_CTL_READY));
+    turn(w);
+}
+
+/* A server whose process was started, and echo has no replica. */
+static struct world *open_asked(const char *scaling)
+{
+    struct world *w = open_world(NULL, 0, 0);
+
+    as_reconciler_close(w->reconciler);
+    turn(w);
+    as_reconciler_free(w->reconciler);
+    new_reconciler_of(w, with_policy(scaling), 8);
+    send_told(w, false);
+    return w;
+}
+
+static void send_load(struct world *w, uint32_t queued, uint32_t ongoing, const char *text)
+{
+    handle(w, (struct as_ctl_message){.type = AS_CTL_LOAD,
+                                      .deployment = id_of("echo"),
+                                      .number = queued,
+                                      .id = ongoing,
+                                      .text = as_str_of(text)});
+    turn(w);
+}
+
+static void answer_with(struct world *w, uint32_t err, const char *text)
+{
+    struct as_ctl_message m = from_process(w, AS_CTL_ANSWER);
+
+    m.id = w->ask_id;
+    m.number = err;
+    m.text = as_str_of(text);
+    handle(w, m);
+    turn(w);
+}
+
+static void next_question(struct world *w)
+{
+    clear_messages(w);
+    run_until(w, "ASK echo.policy-0;");
+}
+
+static uint32_t target(const struct world *w)
+{
+    return as_reconciler_replicas(w->reconciler, id_of("echo"));
+}
+
+static void assert_detail(struct world *w, const char *text)
+{
+    struct as_buf json = {0};
+
+    as_reconciler_put_json(w->reconciler, NULL, NULL, &json);
+    if (!strstr(as_buf_cstr(&json), text))
+        fail_msg("%s is not in %s", text, as_buf_cstr(&json));
+    as_buf_fini(&json);
+}
+
+static void an_answer_is_the_number(void **state AS_UNUSED)
+{
+    struct world *w = open_asked(OWN);
+
+    assert_null(strstr(messages(w), "ASK"));
+    assert_detail(w, "no answer of the policy: the process echo.policy does not run");
+    send_process_ready(w);
+    assert_non_null(strstr(messages(w), "ASK echo.policy-0;"));
+    answer_with(w, 0, "{\"replicas\": 3}");
+    assert_int_equal(target(w), 3);
+    assert_detail(w, "\"errors\":[]");
+    next_question(w); /* although nothing has changed */
+    answer_with(w, 0, "{\"replicas\": 900}");
+    assert_int_equal(target(w), 4); /* the bounds hold */
+    next_question(w);
+    answer_with(w, 0, "{\"replicas\": 0}");
+    next_question(w);
+    answer_with(w, 0, "{\"replicas\": 0}");
+    assert_int_equal(target(w), 0);
+    close_world(w);
+}
+
+static void what_the_question_says(void **state AS_UNUSED)
+{
+    struct world *w = open_asked(OWN ", initial_replicas: 1, downscaling_factor: 0.5");
+    const char *text;
+
+    send_ready(w, 0);
+    send_load(w, 3, 2, "slots=2 0:2");
+    send_process_ready(w);
+    text = as_buf_cstr(&w->ask);
+    assert_ptr_equal(strstr(text, "scaling {\"limit_s\":1.0,\"context\":{\"deployment\":\"echo\","),
+                     text);
+    assert_non_null(strstr(text, "\"application\":\"default\",\"current_num_replicas\":1,"
+                                 "\"target_num_replicas\":1,\"total_num_requests\":5.0,"
+                                 "\"total_queued_requests\":3,"
+                                 "\"capacity_adjusted_min_replicas\":0,"
+                                 "\"capacity_adjusted_max_replicas\":4,\"current_time\":"));
+    assert_non_null(strstr(text, "\"config\":{\"min_replicas\":0,\"initial_replicas\":1,"));
+    assert_non_null(strstr(text, "\"downscaling_factor\":0.5"));
+    assert_non_null(strstr(text, "\"aggregation_function\":\"mean\"},\"running_replicas\":["
+                                 "\"echo-0\"],\"aggregated_metrics\":{\"running_requests\":{"
+                                 "\"echo-0\":2}}}}"));
+    assert_null(strstr(text, "last_scale_up_time"));
+    answer_with(w, 0, "{\"replicas\": 2}");
+    next_question(w);
+    assert_non_null(strstr(as_buf_cstr(&w->ask), "\"last_scale_up_time\":"));
+    assert_null(strstr(as_buf_cstr(&w->ask), "last_scale_down_time"));
+    close_world(w);
+}
+
+static void without_an_answer_the_number_stays(void **state AS_UNUSED)
+{
+    static const struct {
+        uint32_t err;
+        const char *text, *why;
+    } cases[] = {
+        {1, "the policy has raised ValueError: no\nand more",
+         "the policy has raised ValueError: no"},
+        {1, "", "the process has given no reason"},
+        {0, "{\"replicas\": -1}", "what it has answered is no number of replicas"},
+        {0, "{\"replicas\": 1e9}", "what it has answered is no number of replicas"},
+        {0, "{\"replicas\": NaN}", "what it has answered is no number of replicas"},
+        {0, "{\"replicas\": \"2\"}", "what it has answered is no number of replicas"},
+        {0, "[2]", "what it has answered is no number of replicas"},
+        {0, "", "what it has answered is no number of replicas"},
+    };
+    struct world *w = open_asked(OWN);
+
+    send_process_ready(w);
+    answer_with(w, 0, "{\"replicas\": 2}");
+    for (size_t i = 0; i < AS_COUNT(cases); i++) {
+        char text[300];
+
+        next_question(w);
+        answer_with(w, cases[i].err, cases[i].text);
+        assert_int_equal(target(w), 2);
+        snprintf(text, sizeof(text), "\"errors\":[\"%s\"]", cases[i].why);
+        assert_detail(w, text);
+    }
+    next_question(w);
+    answer_with(w, 0, "{\"replicas\": 3}");
+    assert_int_equal(target(w), 3);
+    assert_detail(w, "\"errors\":[]");
+    close_world(w);
+}
+
+static void an_answer_that_is_late_does_not_count(void **state AS_UNUSED)
+{
+    struct world *w;
+    uint64_t late;
+
+    scaling_timeout = AS_MS;
+    w = open_asked(OWN);
+    scaling_timeout = AS_SEC;
+    send_process_ready(w);
+    late = w->ask_id;
+    next_question(w);
+    assert_true(w->ask_id != late);
+    assert_detail(w, "no answer of the policy: it has not answered within 0.001 s");
+    w->ask_id = late;
+    answer_with(w, 0, "{\"replicas\": 3}");
+    assert_int_equal(target(w), 0);
+    close_world(w);
+}
+
+static void a_process_that_ends_is_asked_no_more(void **state AS_UNUSED)
+{
+    struct world *w = open_asked(OWN);
+    struct as_ctl_message exited = from_process(w, AS_CTL_EXITED);
+
+    send_process_ready(w);
+    answer_with(w, 0, "{\"replicas\": 2}");
+    exited.number = 1 << 8;
+    exited.kind = AS_EXIT_CODE;
+    exited.text = AS_STR("it died");
+    handle(w, exited);
+    turn(w);
+    assert_detail(w, "the process echo.policy does not run");
+    assert_int_equal(target(w), 2);
+    send_load(w, 9, 0, "");
+    assert_int_equal(target(w), 2);
+    close_world(w);
+}
+
+static void the_built_in_policy_is_not_asked_for(void **state AS_UNUSED)
+{
+    struct world *w = open_asked("");
+
+    send_process_ready(w);
+    send_load(w, 3, 0, "");
+    assert_null(strstr(messages(w), "ASK"));
+    assert_int_equal(target(w), 1);
+    assert_detail(w, "no replica runs: 1 wanted at once");
+    as_reconciler_set_target(w->reconciler, 2, with_policy(OWN));
+    turn(w);
+    assert_non_null(strstr(messages(w), "ASK echo.policy-0;"));
+    clear_messages(w);
+    as_reconciler_set_target(w->reconciler, 3, with_policy(""));
+    turn(w);
+    answer_with(w, 0, "{\"replicas\": 4}");
+    assert_int_equal(target(w), 1);
+    close_world(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_answer_is_the_number),
+        cmocka_unit_test(what_the_question_says),
+        cmocka_unit_test(without_an_answer_the_number_stays),
+        cmocka_unit_test(an_answer_that_is_late_does_not_count),
+        cmocka_unit_test(a_process_that_ends_is_asked_no_more),
+        cmocka_unit_test(the_built_in_policy_is_not_asked_for),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
