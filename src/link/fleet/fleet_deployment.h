@@ -330,7 +330,7 @@ void as_fleet_drop_model(struct as_fleet_deployment *d, uint32_t model);
 /* --- counts for autoscaling: fleet_load.c --- */
 
 void as_fleet_load_changed(struct as_fleet_deployment *d);
-/* To be called when a request of d was accepted or has ended. */
+/* To be called when a request of d was accepted or has ended, or a replica has come or gone. */
 static inline void as_fleet_note_load(struct as_fleet_deployment *d)
 {
     if (__builtin_expect(d->counting.on, 0))

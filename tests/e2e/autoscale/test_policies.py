@@ -4,12 +4,15 @@ import concurrent.futures
 import json
 import os
 import signal
+import subprocess
+import sys
 import urllib.request
 
 import pytest
 
 from support import paths, tool, wait
 from support.deployments import deployment, run
+from support.process import procs
 
 pytestmark = pytest.mark.core
 SLOW = ("--scaling-timeout", "10s")  # a machine under load may be late
@@ -178,3 +181,48 @@ def test_a_killed_process_is_asked_again(policy):
     os.kill(next(r["pid"] for r in p.server.status()["replicas"] if r["name"].startswith("Work.policy-")), signal.SIGKILL)
     p.want(4)
     p.settled(4)
+
+
+def test_the_number_outlives_controller_and_dispatcher(policy):
+    p = policy("file", *SLOW, wanted="3")
+    p.settled(3)
+    p.want("raise")
+    p.failed("the policy has raised ValueError")
+    old = p.server.controller
+    procs.kill(old)
+    wait.until(lambda: p.server.controller not in (None, old), "no other controller")
+    p.failed("the policy has raised ValueError")
+    p.settled(3)
+    p.server.replace_dispatcher()
+    p.failed("the policy has raised ValueError")
+    p.settled(3)
+    p.want(2)
+    p.settled(2)
+
+
+SCRIPT = """
+import time
+from anyserve import serve
+
+def three(ctx):  # of a script: it cannot be imported elsewhere
+    return 3, {}
+
+@serve.deployment(autoscaling_config={"max_replicas": 4, "upscale_delay_s": 0, "policy": {"policy_function": three}})
+class Work:
+    async def __call__(self):
+        return serve.get_replica_context().replica_id.unique_id
+
+serve.run(Work.bind(), route_prefix=None)
+while serve.status().applications["default"].deployments["Work"].replica_states.get("RUNNING", 0) != 3:
+    time.sleep(0.05)
+print("three")
+"""
+
+
+def test_a_policy_of_a_script(serve, tmp_path):
+    server = serve(None, *SLOW, "--state-dir", tmp_path / "state", verb="start", cwd=tmp_path)
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    environ = {**os.environ, "PYTHONPATH": str(paths.SDK), "ANYSERVE_PORT": str(server.port), "ANYSERVE_RUNTIME_DIR": server.runtime}
+    done = subprocess.run([sys.executable, script], env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=4 * wait.SECONDS)
+    assert done.returncode == 0 and done.stdout == "three\n", done.stdout + done.stderr + server.log.text()

@@ -106,6 +106,23 @@ static void with_a_replica_the_interval_holds(void **state AS_UNUSED)
     end();
 }
 
+/* It takes what waits, so that other replicas have other numbers of requests. */
+static void another_replica_is_told(void **state AS_UNUSED)
+{
+    uint32_t before;
+
+    begin(usual());
+    join(0, "t0", false, &no_options);
+    count(AS_MS);
+    UNTIL(w.loads == 1);
+    for (uint32_t i = 0; i < 20; i++)
+        turn();
+    before = w.loads;
+    join(1, "t1", false, &no_options);
+    UNTIL(w.loads > before);
+    end();
+}
+
 static void what_could_not_be_told_is_told_later(void **state AS_UNUSED)
 {
     begin_known();
@@ -154,6 +171,7 @@ int main(void)
         cmocka_unit_test(it_is_told_at_once_and_then_when_something_changes),
         cmocka_unit_test(the_first_request_without_a_replica_is_told_at_once),
         cmocka_unit_test(with_a_replica_the_interval_holds),
+        cmocka_unit_test(another_replica_is_told),
         cmocka_unit_test(what_could_not_be_told_is_told_later),
         cmocka_unit_test(a_deployment_that_is_to_have_none_is_ready),
         cmocka_unit_test(a_deployment_may_be_counted_before_it_is_known),

@@ -191,15 +191,20 @@ static void ends_are_counted_by_their_cause(void **state AS_UNUSED)
 
 /* --- questions of the controller's --- */
 
-static uint64_t expect_ask(struct hand *h, const char *text)
+static uint64_t expect_control(struct hand *h, enum as_control_op op, const char *text)
 {
     struct as_frame_control c;
 
     expect(h, AS_FRAME_CONTROL);
     assert_int_equal(as_frame_get_control(&h->f, &c), 0);
-    assert_int_equal(c.op, AS_CONTROL_RECONFIGURE);
+    assert_int_equal(c.op, op);
     assert_str(c.text, text);
     return h->f.stream;
+}
+
+static uint64_t expect_ask(struct hand *h, const char *text)
+{
+    return expect_control(h, AS_CONTROL_RECONFIGURE, text);
 }
 
 static void ask(const char *token, uint64_t id, const char *text)
@@ -248,6 +253,52 @@ static void a_control_is_answered_under_its_id(void **state AS_UNUSED)
     UNTIL(w.answers == 6);
     assert_string_equal(w.why, "");
     assert_int_equal(ready_replicas(), 1);
+    end();
+}
+
+static void ask_scaling(uint64_t id, const char *text)
+{
+    as_fleet_send_control(w.fleet, AS_STR("t0"), id, AS_CONTROL_SCALING, as_str_of(text));
+}
+
+/* A question to a scaling policy stops no requests, and a reconfigure may come beside it. */
+static void a_question_to_a_policy_is_apart(void **state AS_UNUSED)
+{
+    uint64_t scaling, other;
+    struct hand *h;
+
+    begin(usual());
+    h = join(0, "t0", false, &no_options);
+    ask_scaling(50, "{1}");
+    scaling = expect_control(h, AS_CONTROL_SCALING, "{1}");
+    assert_int_equal(ready_replicas(), 1);
+    ask_scaling(51, "{2}"); /* one at a time */
+    assert_int_equal(w.answers, 1);
+    assert_int_equal(w.err, AS_EFULL);
+    ask("t0", 52, "{}");
+    other = expect_ask(h, "{}");
+    assert_int_equal(ready_replicas(), 0);
+    reply(h, scaling, AS_CONTROL_SCALING, 0, "{\"replicas\": 2}");
+    UNTIL(w.answers == 2);
+    assert_int_equal(w.id, 50);
+    assert_int_equal(w.err, 0);
+    assert_string_equal(w.why, "{\"replicas\": 2}");
+    assert_int_equal(ready_replicas(), 0);
+    reply(h, other, AS_CONTROL_RECONFIGURE, 0, "");
+    UNTIL(w.answers == 3);
+    assert_int_equal(w.id, 52);
+    assert_int_equal(ready_replicas(), 1);
+    ask_scaling(53, "{3}");
+    reply(h, expect_control(h, AS_CONTROL_SCALING, "{3}"), AS_CONTROL_SCALING, 9, "it has raised");
+    UNTIL(w.answers == 4);
+    assert_int_equal(w.err, AS_EHANDLER);
+    assert_string_equal(w.why, "it has raised");
+    ask_scaling(54, "{4}");
+    expect_control(h, AS_CONTROL_SCALING, "{4}");
+    die(0, "t0");
+    assert_int_equal(w.answers, 5);
+    assert_int_equal(w.id, 54);
+    assert_int_equal(w.err, AS_EUNAVAILABLE);
     end();
 }
 
@@ -394,6 +445,7 @@ int main(void)
         cmocka_unit_test(a_dead_process_has_no_link),
         cmocka_unit_test(ends_are_counted_by_their_cause),
         cmocka_unit_test(a_control_is_answered_under_its_id),
+        cmocka_unit_test(a_question_to_a_policy_is_apart),
         cmocka_unit_test(every_control_has_an_answer),
         cmocka_unit_test(an_idle_replica_retires_at_once),
         cmocka_unit_test(a_busy_replica_retires_with_its_last_answer),
