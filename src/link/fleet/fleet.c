@@ -257,16 +257,14 @@ void as_fleet_update_ready(struct as_fleet_deployment *d)
 {
     bool ready = d && d->core && as_deployment_ready(d->core) > 0;
 
-    if (!d)
-        return;
-    as_fleet_note_load(d); /* another replica may have taken what waited */
-    if (ready == as_fleet_flag(&d->ready))
-        return;
-    as_fleet_set_flag(&d->ready, ready);
-    if (ready && as_id_policy_base(as_str_of(d->name)).n)
-        as_fleet_set_flag(&d->late, true); /* without it, the server goes on being ready */
-    as_fleet_republish(d->fleet);
-    as_fleet_note_load(d);
+    if (d && ready != as_fleet_flag(&d->ready)) {
+        as_fleet_set_flag(&d->ready, ready);
+        if (ready && as_id_policy_base(as_str_of(d->name)).n)
+            as_fleet_set_flag(&d->late, true); /* without it, the server goes on being ready */
+        as_fleet_republish(d->fleet);
+    }
+    if (d) /* another replica may have taken what waited */
+        as_fleet_note_load(d);
 }
 
 void as_fleet_set_known(struct as_fleet_deployment *d, bool known)
@@ -292,8 +290,7 @@ void as_fleet_report_ready(struct as_upstream *u)
 
     as_fleet_set_registered(u->deploy);
     as_fleet_record_settings(u->deploy);
-    /* the supervisor does the same later; until then requests would be refused despite this worker
-     */
+    /* the supervisor does so later; until then requests would be refused despite this worker */
     as_fleet_set_down(f, as_str_of(u->deploy->name), false);
     as_buf_init(&models);
     for (uint32_t i = 0; i < u->deploy->n_models; i++) {

@@ -226,3 +226,4 @@ def test_a_policy_of_a_script(serve, tmp_path):
     environ = {**os.environ, "PYTHONPATH": str(paths.SDK), "ANYSERVE_PORT": str(server.port), "ANYSERVE_RUNTIME_DIR": server.runtime}
     done = subprocess.run([sys.executable, script], env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=4 * wait.SECONDS)
     assert done.returncode == 0 and done.stdout == "three\n", done.stdout + done.stderr + server.log.text()
+    server.forget_fds()
