@@ -156,7 +156,7 @@ def test_a_policy_that_blocks_the_loop_is_replaced(policy):
     since = len(p.server.log.lines)
     p.server.expect_error("Work.policy")
     p.want("block")
-    p.failed("within 0.5 s")
+    p.failed("has not answered")  # within 0.5 s, or, to the next question, the one before
     assert p.ask() and p.number() == 2
     p.want(3)
     p.server.log.wait("event=worker_(hung|health).*Work.policy-0", since)
