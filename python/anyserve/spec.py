@@ -87,6 +87,9 @@ def _size(kind: str, what: str, least: bool) -> Callable[[Any, Any, str], None]:
 def _check_pattern(rule: str, value: Any, where: str) -> None:
     # ECMA's $ is the very end, Python's is also before a last newline.
     if isinstance(value, str) and not re.search(re.sub(r"\$\Z", r"\\Z", rule), value):
+        word = re.fullmatch(r"\^([a-z]+)\$", rule)
+        if word:  # of a key that takes a number, too
+            _refuse(where, "is a number or %r, not %r" % (word[1], value))
         _refuse(where, "is not of the form %s: %r" % (rule, value))
 
 

@@ -270,6 +270,11 @@ class AutoscalingContext:
 
     A value may be given as a function without parameters, which is called when the attribute is first read."""
 
+    total_num_requests: float
+    total_queued_requests: Optional[float]
+    aggregated_metrics: Any
+    raw_metrics: Any
+
     def __init__(self, **fields: Any) -> None:
         unknown = sorted(set(fields) - set(_AUTOSCALING_FIELDS))
         if unknown:

@@ -218,6 +218,7 @@ void as_deployment_set_per_caller(struct as_deployment *d, bool on, as_ns now)
     as_deployment_each_replica(d, update_limits, NULL);
     for (uint32_t i = 0; i < d->n_replicas; i++) /* they may prefetch again */
         as_dispatch_pull(d->replicas[i], now);
+    as_dispatch_balance(d, now);
 }
 
 void as_deployment_update_preferences(struct as_deployment *d)
@@ -556,6 +557,7 @@ void as_deployment_work(struct as_deployment *d, as_ns now)
 {
     if (!as_pending_verdict_work(d, now) || !as_suspect_verify(d, now))
         d->ops.next_turn(d->ctx);
+    as_dispatch_balance(d, now);
 }
 
 as_ns as_deployment_next_deadline(const struct as_deployment *d)

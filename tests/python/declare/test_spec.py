@@ -175,7 +175,7 @@ def test_a_mistake_is_told_in_words():
         return str(e.value)
 
     assert told(num_replica=2) == "deployment 'd' has no option num_replica; did you mean num_replicas?"
-    assert told(num_replicas="2") == "deployment 'd': num_replicas is an integer, not '2'"
+    assert told(num_replicas="2") == "deployment 'd': num_replicas is a number or 'auto', not '2'"
     assert told(num_replicas=-1) == "deployment 'd': num_replicas is at least 0, not -1"
     assert told(version="x" * 129) == "deployment 'd': version has at most 128 bytes, not 129"
     assert told(max_queued_requests=0) == "deployment 'd': max_queued_requests is not allowed to be 0"
