@@ -778,7 +778,7 @@ def test_completion_of_words(complete):
     assert complete("run", "--log-level", "w") == ["warn"]
     assert complete("run", "--log-level", "=", "d") == ["debug"]
     assert complete("run", "--log-level", "=") == ["error", "warn", "info", "debug"]
-    assert complete("run", "--debug-errors", "--rout") == ["--router"]  # a switch takes no value
+    assert complete("run", "--debug-errors", "--router-t") == ["--router-timeout"]  # a switch takes no value
     assert complete("run", "--port", "80") == []
     assert complete("run", "ech") == ["echo.py"] == complete("deploy", "--timeout", "3s", "ech")
     assert complete("run", "--runtime-dir", "/us") == ["/usr"]

@@ -313,7 +313,7 @@ def test_gone_client_is_a_cancelled_one(loop, stage):
 
 # --- two workers ---
 
-@pytest.mark.parametrize("router", ["least_ongoing", "pow_2"])
+@pytest.mark.parametrize("router", ["late_binding", "least_ongoing", "pow_2"])
 def test_two_workers_share(serve, stage, connect, router):
     server = serve("staged.py", "--workers", "2", "--router", router, env={"ANYSERVE_TEST_STAGE": stage.path})
     client = connect(server)
@@ -335,7 +335,7 @@ def test_two_workers_share(serve, stage, connect, router):
     # both idle: both are used
     count = collections.Counter(int(client.infer("fast", {"x": np.ones(1)})["pid"][0]) for _ in range(60))
     assert set(count) == pids
-    assert min(count.values()) >= (28 if router == "least_ongoing" else 10)
+    assert min(count.values()) >= (28 if router == "late_binding" else 10)
 
 
 def test_prefetched_requests_go_to_an_idle_worker(serve, stage, connect):

@@ -477,6 +477,7 @@ static void begin_world(struct sim *s)
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         struct node *n = &s->nodes[i];
         struct as_deployment_conf conf = {.max_queued = n->max_queued,
+                                          .router = AS_ROUTER_CONF_DEFAULT,
                                           .prefetch_work = 10,
                                           .seed = s->seed + i,
                                           .retry = {.attempts = 3, .percent = 10, .least = 3}};

@@ -120,8 +120,7 @@ static void the_end_of_the_link_gives_all_back(void **state AS_UNUSED)
     expect_slot(4);
     say(4, AS_CALL_F_USE, 0, "question", 8);
     expect(callee, AS_FRAME_OPEN);
-    close(caller->fd);
-    caller->fd = -1;
+    hand_close(caller);
     expect(callee, AS_FRAME_CANCEL); /* of the one that was sent */
     UNTIL(as_deployment_ongoing(callees()) == 1 && !as_deployment_queued(callees()) &&
           !as_deployment_reserved(callees()));
