@@ -276,8 +276,8 @@ def test_what_is_inflated_when_the_call_has_ended_is_given_to_nobody(server, sta
         http.deaf.add(call)  # its status waits behind the first answer
         http.send(call, prefixed(double("", 50_000)) + prefixed(double("wait first", 1)))
         (first,) = stage.started(1)
+        first.go("raise")  # before: under load the handler may take longer than the inflation
         http.send(call, late)
-        first.go("raise")
         other = http.open_grpc("ModelInfer", [gzipped])
         http.send(other, last, end=True)  # is inflated behind the other
         stage.started(2)

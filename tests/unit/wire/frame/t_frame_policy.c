@@ -285,17 +285,20 @@ static void frame(void **state AS_UNUSED)
     struct as_buf b = {0};
     struct as_outq q;
     struct as_frame f;
+    struct bytes out;
 
     as_policy_put_ready(&b, &ready);
     as_outq_init(&q);
     as_frame_put_policy(&q, as_buf_slice(&b));
-    f = only_frame(bytes_of(&q));
+    out = bytes_of(&q);
+    f = only_frame(out);
     as_outq_fini(&q);
     assert_int_equal(f.type, AS_FRAME_POLICY);
     assert_int_equal(f.flags, AS_FRAME_F_OPTIONAL); /* a receiver that does not know it skips it */
     assert_int_equal(as_frame_handling_of(&f), AS_FRAME_KNOWN);
     assert_int_equal(f.n, b.n);
     assert_string_equal(as_frame_type_name(f.type), "POLICY");
+    free(out.p);
     as_buf_fini(&b);
 }
 
