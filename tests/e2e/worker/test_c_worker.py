@@ -55,7 +55,7 @@ def program(installed, tmp_path_factory):
 # --- the library ---
 
 def declared():
-    text = "".join((HEADERS / name).read_text() for name in ("types.h", "worker.h", "calls.h", "http.h", "websocket.h"))
+    text = "".join((HEADERS / name).read_text() for name in ("types.h", "worker.h", "calls.h", "http.h", "policy.h", "websocket.h"))
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     return set(re.findall(r"^[\w \*]*?\b\*?(as_\w+)\(", text, re.M))
 
