@@ -124,6 +124,22 @@ static uint32_t slots_of(const struct job *j)
     return (uint32_t)as_spec_i64(j->of.deployment, AS_SPEC_DEPLOYMENT_MAX_ONGOING_REQUESTS);
 }
 
+static struct as_simulation_order read_order(const struct as_spec_object *d)
+{
+    static const enum as_fair_cost costs[] = {AS_FAIR_COST_REQUEST, AS_FAIR_COST_ITEMS,
+                                              AS_FAIR_COST_SAID}; /* as the key's words */
+
+    return (struct as_simulation_order){
+        .share = (uint32_t)as_spec_i64(d, AS_SPEC_DEPLOYMENT_PRIORITY_SHARE),
+        .fair = as_spec_i64(d, AS_SPEC_DEPLOYMENT_FAIRNESS) != 0,
+        .cost = costs[as_spec_i64(d, AS_SPEC_DEPLOYMENT_FAIRNESS_COST)],
+        .codel = {as_spec_ns(d, AS_SPEC_DEPLOYMENT_CODEL_TARGET),
+                  as_spec_ns(d, AS_SPEC_DEPLOYMENT_CODEL_INTERVAL)},
+        .slow_start = as_spec_ns(d, AS_SPEC_DEPLOYMENT_SLOW_START),
+        .adaptive = as_spec_value(d, AS_SPEC_DEPLOYMENT_ADAPTIVE)->i != 0,
+    };
+}
+
 /* The name in request_router_config, in `name`; "": there is none. */
 static void read_router_name(const char *json, struct as_buf *name)
 {
@@ -191,6 +207,7 @@ static int read_conf(struct job *j)
         .load_interval = as_option_ns(o, AS_OPT_LOAD_INTERVAL),
         .slots = slots_of(j),
         .prefetch = (uint32_t)as_option_u64(o, AS_OPT_MAX_PREFETCH),
+        .order = read_order(d),
         .batching = {.max_size = (uint32_t)as_option_u64(o, AS_OPT_BATCH_SIZE)},
         .batch_cost = (double)as_option_u64(o, AS_OPT_BATCH_COST) / 100,
         .max_models = (uint32_t)as_option_u64(o, AS_OPT_MODELS_PER_REPLICA),

@@ -332,6 +332,7 @@ static void submit(struct sim *s, const struct as_trace_row *row)
     c->q.items = 1;
     c->q.model_key = row->model_key;
     c->q.session_key = row->session_key;
+    c->q.tenant = row->tenant_key;
     err = as_deployment_submit(s->d, &c->q, s->now);
     if (err) {
         count_failure(s, err);
@@ -341,14 +342,28 @@ static void submit(struct sim *s, const struct as_trace_row *row)
 
 /* --- the run --- */
 
+static void set_order(struct sim *s)
+{
+    const struct as_simulation_order *o = &s->conf->order;
+
+    if (o->share)
+        as_deployment_set_share(s->d, o->share);
+    as_deployment_set_fair(s->d, o->fair, o->cost);
+    as_deployment_set_codel(s->d, &o->codel);
+    as_deployment_set_slow_start(s->d, o->slow_start, s->now);
+    as_deployment_set_adaptive(s->d, o->adaptive, s->now);
+}
+
 static int sim_open(struct sim *s)
 {
     int rc = as_deployment_new(&s->d, as_str_of(s->conf->name), &s->conf->deployment, &ops, s);
 
     if (rc == 0 && s->conf->batching.max_size)
         rc = as_deployment_set_batching(s->d, 0, &s->conf->batching);
-    if (rc == 0)
+    if (rc == 0) {
+        set_order(s);
         sim_controller_start(s);
+    }
     if (rc == 0 && s->conf->horizon)
         sim_schedule(s, s->conf->horizon, SIM_HORIZON, NULL, 0);
     s->beyond_horizon = !s->conf->horizon;

@@ -21,6 +21,16 @@
 #include "tool/simulate/timeline.h"
 #include "tool/simulate/workload.h"
 
+/* Which request goes first, and what is shed: core/dispatch/deployment.h. */
+struct as_simulation_order {
+    uint32_t share; /* 0: the default */
+    bool fair;
+    enum as_fair_cost cost;
+    struct as_codel_conf codel;
+    as_ns slow_start;
+    bool adaptive;
+};
+
 #define AS_SIMULATION_MODELS_MAX 1024u
 
 struct as_simulation_conf {
@@ -33,6 +43,7 @@ struct as_simulation_conf {
     as_ns load_interval; /* least time between two counts that the autoscaler gets */
     as_ns horizon;       /* the run lasts until then at least; 0: until its last request ends */
     uint32_t slots, prefetch; /* of each replica: what its worker grants */
+    struct as_simulation_order order;
     struct as_batch_conf batching;
     /* a batch takes as long as its longest request, and this part (0 … 1) of the time of the others
      */

@@ -163,6 +163,22 @@ def test_routers(result):
         assert found["router"] == router and found["answered"] > 1000
 
 
+def test_order_and_protection_of_the_file(tmp_path, trace):
+    def simulate(keys, rows):
+        (tmp_path / "order.yaml").write_text(json.dumps({"applications": [{"name": "shop", "import_path": "shop:app", "deployments": [
+            {"name": "model", "max_queued_requests": -1, **keys}]}]}))
+        return json.loads(run("simulate", tmp_path / "order.yaml", "--json", "--trace", trace(rows), code=0, env=ENV).stdout)
+    tenants = "arrival_s,service_ms,tenant\n" + "0,10,a\n" * 4 + "0.001,10,b\n"
+    assert simulate({}, tenants)["total"]["max_ms"] == 49
+    assert simulate({"fairness": "tenant"}, tenants)["total"]["max_ms"] == 50
+    overload = "arrival_s,service_ms\n" + "".join(f"{0.008 * i:.3f},10\n" for i in range(1000))
+    assert simulate({}, overload)["failed"] == 0
+    assert simulate({"codel_target_s": 0.005}, overload)["errors"]["queue is full"] > 50
+    mixed = "arrival_s,service_ms,priority\n0,10,\n" + "0,10,1\n" * 20 + "0,10,3\n"
+    last = simulate({"priority_share": 1000}, mixed)["by_priority"]["3"]["max_ms"]
+    assert simulate({"priority_share": 2}, mixed)["by_priority"]["3"]["max_ms"] < last == 220
+
+
 def test_the_router_of_the_file(tmp_path):
     load = ("--arrivals", "poisson:10", "--service", "constant:10ms", "--json")
 

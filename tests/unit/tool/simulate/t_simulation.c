@@ -162,6 +162,46 @@ static void urgent_requests_go_first(void **state AS_UNUSED)
     as_simulation_result_fini(&r);
 }
 
+/* b's only request goes before those that a sent earlier. */
+static void tenants_get_their_shares(void **state AS_UNUSED)
+{
+    static const char text[] =
+        "arrival_s,service_ms,tenant\n0,10,a\n0,10,a\n0,10,a\n0,10,a\n0.001,10,b\n";
+    struct as_simulation_conf conf = default_conf(1, 1);
+
+    conf.order.codel.interval = AS_CODEL_INTERVAL;
+    run_trace(&conf, text, &r);
+    check(mean_ms(&r.total), (10 + 20 + 30 + 40 + 49) / 5.0);
+    assert_int_equal(r.total.hist.max, 49 * AS_MS);
+    as_simulation_result_fini(&r);
+    conf.order.fair = true;
+    run_trace(&conf, text, &r);
+    assert_int_equal(r.total.hist.max, 50 * AS_MS);
+    as_simulation_result_fini(&r);
+}
+
+/* With more load than it can serve, CoDel sheds instead of letting all wait. */
+static void an_overload_is_shed(void **state AS_UNUSED)
+{
+    struct as_simulation_conf conf = default_conf(1, 1);
+    struct as_buf text = {0};
+    double unbounded;
+
+    as_buf_str(&text, "arrival_s,service_ms\n");
+    for (uint32_t i = 0; i < 1000; i++)
+        as_buf_printf(&text, "%.3f,10\n", i * 0.008);
+    run_trace(&conf, as_buf_cstr(&text), &r);
+    unbounded = mean_ms(&r.queue);
+    assert_int_equal(r.answered, 1000);
+    as_simulation_result_fini(&r);
+    conf.order.codel = (struct as_codel_conf){5 * AS_MS, 100 * AS_MS};
+    run_trace(&conf, as_buf_cstr(&text), &r);
+    assert_true(r.failed[-AS_EFULL] > 50);
+    assert_true(mean_ms(&r.queue) < unbounded / 5);
+    as_simulation_result_fini(&r);
+    as_buf_fini(&text);
+}
+
 static void requests_are_batched(void **state AS_UNUSED)
 {
     struct as_simulation_conf conf = default_conf(1, 1);
@@ -422,6 +462,8 @@ int main(void)
         cmocka_unit_test(a_full_queue_refuses),
         cmocka_unit_test(a_deadline_ends_a_wait_but_no_execution),
         cmocka_unit_test(urgent_requests_go_first),
+        cmocka_unit_test(tenants_get_their_shares),
+        cmocka_unit_test(an_overload_is_shed),
         cmocka_unit_test(requests_are_batched),
         cmocka_unit_test(messages_take_their_time),
         cmocka_unit_test(prefetched_requests_are_recalled),
