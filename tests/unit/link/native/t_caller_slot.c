@@ -170,8 +170,7 @@ static void it_ends_with_the_replica(void **state AS_UNUSED)
     begin_pair();
     reserve(2);
     expect_slot(2);
-    close(callee->fd);
-    callee->fd = -1;
+    hand_close(callee);
     e = expect_error(caller, 2, AS_STATUS_UNAVAILABLE);
     assert_int_equal(e.flags & AS_ERROR_F_STARTED, 0);
     assert_true(as_str_eq(e.message, AS_STR("the replica that was chosen is no longer available")));
