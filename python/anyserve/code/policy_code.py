@@ -1,6 +1,6 @@
 """Policy processes: the deployment NAME.policy runs the router and the scaling policy of the deployment NAME.
 
-The server adds such a deployment where a deployment has one of its own (src/conf/spec/spec_policy.c). No code declares it: its
+The server adds such a deployment where a deployment has one of its own (src/conf/spec/keys/spec_policy.c). No code declares it: its
 worker loads the code of NAME, and finds the classes by what the options say.
 """
 

@@ -5,7 +5,7 @@
 #include "app/options/argument.h"
 #include "app/options/conf.h"
 #include "conf/option/exit_code.h"
-#include "conf/spec/spec_autoscale.h"
+#include "conf/spec/keys/spec_autoscale.h"
 #include "tool/simulate/simulation_report.h"
 #include "wire/json/json.h"
 

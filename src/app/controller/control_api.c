@@ -2,7 +2,7 @@
 
 #include "app/controller/initial_state.h"
 #include "base/utf8.h"
-#include "conf/spec/spec_autoscale.h"
+#include "conf/spec/keys/spec_autoscale.h"
 #include "conf/spec/spec_row.h"
 #include "io/process/runtime.h"
 #include "wire/json/json.h"

@@ -1,6 +1,6 @@
 #include "app/controller/desired_state.h"
 
-#include "conf/spec/spec_autoscale.h"
+#include "conf/spec/keys/spec_autoscale.h"
 #include "conf/spec/spec_diff.h"
 #include "io/loop/clock.h"
 #include "io/process/runtime.h"

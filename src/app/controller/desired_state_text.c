@@ -1,6 +1,6 @@
 /* The texts of new generations: the newest one, changed. */
 #include "app/controller/desired_state.h"
-#include "conf/spec/spec_autoscale.h"
+#include "conf/spec/keys/spec_autoscale.h"
 #include "conf/spec/spec_diff.h"
 
 /* Without defaults: a default in the text would override an option of the server. */

@@ -1,7 +1,7 @@
 #include "app/controller/initial_state.h"
 
 #include "app/controller/desired_state.h"
-#include "conf/spec/spec_autoscale.h"
+#include "conf/spec/keys/spec_autoscale.h"
 
 static const struct as_spec_object *application(const struct as_spec *s)
 {

@@ -73,7 +73,7 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
     };
 
     /* The seed of routing, and of the hashes of requests that may share a batch
-     * (link/fleet/payload.h). A client that could predict the hashes would only cost time, since
+     * (link/call/payload.h). A client that could predict the hashes would only cost time, since
      * requests with equal hashes are compared. */
     as_random_bytes(&c.deployment.seed, sizeof(c.deployment.seed));
     c.deployment.router.policy = (enum as_router)as_router_of(as_option_str(o, AS_OPT_ROUTER));

@@ -7,7 +7,7 @@
 #include "app/server/detach.h"
 #include "app/server/run.h"
 #include "conf/option/exit_code.h"
-#include "conf/spec/spec_autoscale.h"
+#include "conf/spec/keys/spec_autoscale.h"
 #include "conf/spec/spec_diff.h"
 #include "ctl/state/state_dir.h"
 #include "io/process/cgroup.h"

@@ -1,7 +1,7 @@
 /* conf/spec/spec_check.c — the checks of a deployment file that need more than one key. */
-#include "conf/spec/spec_autoscale.h"
+#include "conf/spec/keys/spec_autoscale.h"
 #include "conf/spec/spec_internal.h"
-#include "conf/spec/spec_router.h"
+#include "conf/spec/keys/spec_router.h"
 
 #define CPUS_MAX 1024 /* CPU_SETSIZE */
 

@@ -1,6 +1,6 @@
 /* conf/spec/spec_print.c — a spec as YAML and as JSON. */
 #include "conf/option/option_row.h"
-#include "conf/spec/spec_autoscale.h"
+#include "conf/spec/keys/spec_autoscale.h"
 #include "conf/spec/spec_internal.h"
 #include "wire/json/json.h"
 

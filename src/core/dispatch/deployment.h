@@ -37,8 +37,8 @@
 #include "base/err.h"
 #include "base/rand.h"
 #include "base/str.h"
-#include "core/dispatch/quarantine.h"
-#include "core/dispatch/router_conf.h"
+#include "core/dispatch/faults/quarantine.h"
+#include "core/dispatch/choice/router_conf.h"
 #include "core/protect/blame.h"
 #include "core/protect/breaker.h"
 #include "core/protect/codel.h"
@@ -300,7 +300,7 @@ bool as_deployment_is_mixed(const struct as_deployment *d);
 struct as_str as_deployment_name(const struct as_deployment *d);
 /* That wait here, suspects included; without prefetched ones. */
 uint32_t as_deployment_queued(const struct as_deployment *d);
-/* Of these: requests that wait for certain replicas (core/dispatch/preference.h). */
+/* Of these: requests that wait for certain replicas (core/dispatch/choice/preference.h). */
 uint32_t as_deployment_preferring(const struct as_deployment *d);
 const struct as_router_conf *as_deployment_router(const struct as_deployment *d);
 /* Suspects that wait for a replica of their own. */

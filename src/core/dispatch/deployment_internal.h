@@ -20,9 +20,9 @@
 #define AS_CORE_DEPLOYMENT_INTERNAL_H
 
 #include "core/dispatch/deployment.h"
-#include "core/dispatch/preference.h"
-#include "core/dispatch/router.h"
-#include "core/dispatch/suspect.h"
+#include "core/dispatch/choice/preference.h"
+#include "core/dispatch/choice/router.h"
+#include "core/dispatch/faults/suspect.h"
 #include "core/protect/gradient.h"
 #include "core/protect/slow_start.h"
 #include "core/queue/due_heap.h"
@@ -129,8 +129,9 @@ struct as_deployment {
     uint32_t n_suspects, n_quarantines; /* n_quarantines: replicas that are RESERVED or ALONE */
     /* a reserved replica lost its suspect: as_replica_requeue lets it take waiting requests */
     bool has_released_replicas;
-    uint32_t turns_owed; /* requests that go before the next suspect: core/dispatch/quarantine.h */
-    as_ns serving_since; /* since when some replica is ready; AS_NEVER: none is */
+    uint32_t turns_owed;     /* requests that go before the next suspect:
+                                core/dispatch/faults/quarantine.h */
+    as_ns serving_since;     /* since when some replica is ready; AS_NEVER: none is */
     struct as_list verdicts; /* pending ones, oldest first */
     uint32_t n_verdicts, parked;
     uint64_t last_verdict;

@@ -2,7 +2,7 @@
 #include "core/dispatch/dispatch.h"
 
 #include "core/dispatch/deployment_internal.h"
-#include "core/dispatch/multiplex.h"
+#include "core/dispatch/choice/multiplex.h"
 
 /* A replica that is probed (HALF_OPEN) gets one request at a time. */
 uint32_t as_dispatch_width(const struct as_replica *r)

@@ -3,8 +3,8 @@
  * serve the same models this costs nothing. */
 #include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
-#include "core/dispatch/outlier_ejection.h"
-#include "core/dispatch/pending_verdict.h"
+#include "core/dispatch/faults/outlier_ejection.h"
+#include "core/dispatch/faults/pending_verdict.h"
 
 bool as_deployment_is_mixed(const struct as_deployment *d)
 {

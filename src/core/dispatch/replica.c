@@ -2,9 +2,9 @@
 #include "core/dispatch/deployment_internal.h"
 
 #include "core/dispatch/dispatch.h"
-#include "core/dispatch/multiplex.h"
-#include "core/dispatch/outlier_ejection.h"
-#include "core/dispatch/pending_verdict.h"
+#include "core/dispatch/choice/multiplex.h"
+#include "core/dispatch/faults/outlier_ejection.h"
+#include "core/dispatch/faults/pending_verdict.h"
 #include "core/dispatch/width.h"
 
 /* A longer service time that a worker reports is cut to this. */

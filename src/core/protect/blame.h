@@ -10,10 +10,10 @@
  *          ttl over and nobody waits
  *
  * The requests that were executing when a worker crashed become suspects. A suspect runs alone in a
- * replica (core/dispatch/quarantine.h), so that a second death harms no other request and proves
- * that this one caused it. Then it is poison: requests like it are refused (AS_EPOISON) until `ttl`
- * is over. One death alone proves nothing, because another request may have caused it. While the
- * cause of a death is unknown its requests may be suspects without any death that counts.
+ * replica (core/dispatch/faults/quarantine.h), so that a second death harms no other request and
+ * proves that this one caused it. Then it is poison: requests like it are refused (AS_EPOISON)
+ * until `ttl` is over. One death alone proves nothing, because another request may have caused it.
+ * While the cause of a death is unknown its requests may be suspects without any death that counts.
  *
  * Requests are compared by a fingerprint (a hash) of model and body. It is computed only after a
  * worker has died, and later only for requests whose model, size and sample match an entry of this

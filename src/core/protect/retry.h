@@ -18,7 +18,7 @@
  * budget: counted, and only while the deployment has few retries under way, because a worker that
  * breaks the protocol must not multiply its load. alone: counted, and in a replica of its own,
  * where it can harm no other request (core/protect/blame.h). when known: it waits for the cause
- * (core/dispatch/pending_verdict.h). may have run: the client gets AS_EMAYHAVERUN.
+ * (core/dispatch/faults/pending_verdict.h). may have run: the client gets AS_EMAYHAVERUN.
  *
  * When we end a worker, only the requests that were executing when the problem was found are
  * suspects. Requests that started later are treated as if the worker had been killed from outside.

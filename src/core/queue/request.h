@@ -13,9 +13,9 @@
  *   SENT, ABANDONED, PARKED ──► RETAINED ──► DONE
  *
  * PARKED: the request may run again only once the cause of its worker's death is known
- * (core/dispatch/pending_verdict.h). RETAINED: the request executed in a worker that died, and its
- * client has been answered or has left. Its body stays until the cause of the death is known,
- * because a crash means that the body must be fingerprinted (core/protect/blame.h).
+ * (core/dispatch/faults/pending_verdict.h). RETAINED: the request executed in a worker that died,
+ * and its client has been answered or has left. Its body stays until the cause of the death is
+ * known, because a crash means that the body must be fingerprinted (core/protect/blame.h).
  *
  * The edge embeds this struct in its own request. The deployment holds the request from
  * as_deployment_submit until DONE. Only the worker's status page tells whether a SENT request has
@@ -104,8 +104,8 @@ struct as_request {
      * the request has ended or was cancelled. NULL: they are not counted
      * (as_deployment_set_per_caller) */
     uint32_t *waiting;
-    /* What a router may go by (core/dispatch/router.h); 0: none. Hashes, since equal hashes of
-     * different names only make a choice worse: the multiplexed model that it is for, and the
+    /* What a router may go by (core/dispatch/choice/router.h); 0: none. Hashes, since equal hashes
+     * of different names only make a choice worse: the multiplexed model that it is for, and the
      * session that it is part of. */
     uint64_t model_key, session_key;
     struct as_place place; /* where it comes from */
@@ -147,7 +147,7 @@ struct as_request {
     struct as_blame_entry *blame;
     /* PARKED, RETAINED: the verdict that it waits for; RETAINED and NULL: not needed any more */
     struct as_pending_verdict *verdict;
-    /* QUEUED: it waits for certain replicas (core/dispatch/preference.h); NULL: for any */
+    /* QUEUED: it waits for certain replicas (core/dispatch/choice/preference.h); NULL: for any */
     struct as_preference *preference;
     /* in the queue, those that wait for certain replicas, the suspects, a pending verdict, or the
      * replica's `sent` */

@@ -40,7 +40,7 @@ struct as_stat {
     /* lost requests that were not retried: too many attempts, no budget, or waited too long */
     uint64_t replays_refused;
     uint64_t blamed; /* requests that were executing when a worker crashed, hung or was unhealthy */
-    uint64_t trials; /* suspects that ran alone in a replica (core/dispatch/quarantine.h) */
+    uint64_t trials; /* suspects that ran alone in a replica (core/dispatch/faults/quarantine.h) */
     uint64_t quarantined; /* requests refused or answered with AS_EPOISON */
     uint64_t hung; /* requests given up because their handler ran too long; counted by link … */
     uint64_t sick; /* … like this one: failed health checks */

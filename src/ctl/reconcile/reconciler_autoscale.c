@@ -1,7 +1,7 @@
 /* Deployments whose number of replicas follows their load: core/autoscale decides, the plan gets
  * the number. */
-#include "conf/spec/spec_autoscale.h"
-#include "conf/spec/spec_policy.h"
+#include "conf/spec/keys/spec_autoscale.h"
+#include "conf/spec/keys/spec_policy.h"
 #include "ctl/message/load.h"
 #include "ctl/reconcile/reconciler_internal.h"
 #include "io/loop/clock.h"

@@ -1,5 +1,5 @@
 /* Which deployments there are: those of the target generation, and those being deleted. */
-#include "conf/spec/spec_autoscale.h"
+#include "conf/spec/keys/spec_autoscale.h"
 #include "conf/spec/spec_diff.h"
 #include "conf/spec/spec_plan.h"
 #include "ctl/reconcile/reconciler_internal.h"

@@ -1,7 +1,7 @@
 /* /metrics: the metrics that users' code reports, each family once over all replicas. */
 #include "base/utf8.h"
 #include "edge/admin/metrics_internal.h"
-#include "link/fleet/report.h"
+#include "link/call/report.h"
 
 /* The families of all replicas. */
 struct families {

@@ -6,7 +6,7 @@
 #define AS_LINK_CALL_STREAM_H
 
 #include "io/loop/mbox.h"
-#include "link/fleet/payload.h"
+#include "link/call/payload.h"
 
 struct as_call;
 

@@ -5,7 +5,7 @@
 #include "base/memory/slab.h"
 #include "core/replicas/restart.h"
 #include "link/fleet/call_error.h"
-#include "link/fleet/policy.h"
+#include "link/fleet/policy/policy.h"
 #include "link/fleet/upstream.h"
 
 #define TICKS_PER_INTERVAL 2 /* of the ping interval */

@@ -269,7 +269,7 @@ void as_fleet_each_exits(struct as_fleet *f,
                          void (*fn)(void *arg, struct as_str deployment, const uint64_t *counts),
                          void *arg);
 /* Deployments that have or had a router of the user's own. counts: how the questions to it have
- * ended (link/fleet/policy.h); names: of these, with NULL behind the last. */
+ * ended (link/fleet/policy/policy.h); names: of these, with NULL behind the last. */
 void as_fleet_each_router(struct as_fleet *f,
                           void (*fn)(void *arg, struct as_str deployment, const uint64_t *counts,
                                      const char *const *names),

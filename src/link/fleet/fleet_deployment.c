@@ -1,7 +1,7 @@
 #include "link/fleet/fleet_deployment.h"
 
 #include "base/err.h"
-#include "link/fleet/policy.h"
+#include "link/fleet/policy/policy.h"
 
 static void on_deadline(struct as_timer *t)
 {

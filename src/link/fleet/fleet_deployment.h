@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "core/queue/model_stat.h"
-#include "link/fleet/call_graph.h"
+#include "link/call/call_graph.h"
 #include "link/fleet/fleet.h"
 #include "link/fleet/unknown_peer.h"
 #include "link/plugin/plugin.h"

@@ -2,8 +2,8 @@
  * the router. */
 #include "base/err.h"
 #include "link/fleet/fleet_deployment.h"
-#include "link/fleet/policy.h"
-#include "link/fleet/route_key.h"
+#include "link/fleet/policy/policy.h"
+#include "link/call/route_key.h"
 #include "link/fleet/upstream.h"
 
 #include <stdlib.h>

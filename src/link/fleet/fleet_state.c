@@ -1,5 +1,5 @@
 /* The state of the fleet: readiness for client loops, everything else for the status page. */
-#include "link/fleet/policy.h"
+#include "link/fleet/policy/policy.h"
 #include "link/fleet/upstream.h"
 
 bool as_fleet_deployment_ready(const struct as_fleet *f, uint32_t deployment)

@@ -1,6 +1,6 @@
 /* How a link ends: by the worker's word, its death, a broken rule or the dispatcher's end. */
 #include "base/err.h"
-#include "link/fleet/policy.h"
+#include "link/fleet/policy/policy.h"
 #include "link/native/link.h"
 
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 /* REPORT frames: what a worker tells about itself, for pages, metrics and routers; POLICY frames of
  * a policy process. */
 #include "base/err.h"
-#include "link/fleet/policy.h"
-#include "link/fleet/report.h"
+#include "link/fleet/policy/policy.h"
+#include "link/call/report.h"
 #include "link/native/link.h"
 
 #define WHY_MAX 200

@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "io/socket/folder_socket.h"
-#include "link/fleet/policy.h"
+#include "link/fleet/policy/policy.h"
 #include "link/simple/simple_internal.h"
 
 #include <stdarg.h>

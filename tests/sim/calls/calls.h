@@ -2,7 +2,7 @@
  *
  * Several deployments of core/dispatch with few slots serve requests that call other deployments
  * along a random graph, often with cycles, and wait for the answers while they hold their slots.
- * link/fleet/call_graph says which calls wait for no slot. In each step one of the moves that are
+ * link/call/call_graph says which calls wait for no slot. In each step one of the moves that are
  * possible is made, chosen at random: a message arrives, a request makes its next call or ends, a
  * replica takes the place of a dead or drained one; or trouble comes: a client leaves, a replica
  * dies or drains, a deployment is down, a deadline passes, a worker changes its slots.
@@ -20,7 +20,7 @@
 #include "base/err.h"
 #include "base/rand.h"
 #include "core/dispatch/deployment.h"
-#include "link/fleet/call_graph.h"
+#include "link/call/call_graph.h"
 #include "seeds.h"
 
 #define DEPLOYMENTS_MAX 5u

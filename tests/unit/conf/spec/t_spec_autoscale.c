@@ -1,6 +1,7 @@
-/* Specification of conf/spec/spec_autoscale: num_replicas and autoscaling_config of a deployment.
+/* Specification of conf/spec/keys/spec_autoscale: num_replicas and autoscaling_config of a
+ * deployment.
  */
-#include "conf/spec/spec_autoscale.h"
+#include "conf/spec/keys/spec_autoscale.h"
 
 #include "conf/spec/declared.h"
 #include "spec_case.h"

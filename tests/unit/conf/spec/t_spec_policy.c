@@ -1,6 +1,7 @@
-/* Specification of conf/spec/spec_policy: which deployments get a policy process, and its options.
+/* Specification of conf/spec/keys/spec_policy: which deployments get a policy process, and its
+ * options.
  */
-#include "conf/spec/spec_policy.h"
+#include "conf/spec/keys/spec_policy.h"
 
 #include "conf/spec/spec_plan.h"
 #include "spec_case.h"

@@ -1,7 +1,7 @@
 /* The key `request_router_config`: what it becomes, and what is wrong with it. */
 #include "spec_case.h"
 
-#include "conf/spec/spec_router.h"
+#include "conf/spec/keys/spec_router.h"
 
 static struct as_frame_router read_router(const char *json)
 {

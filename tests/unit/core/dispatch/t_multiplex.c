@@ -1,4 +1,4 @@
-/* Specification of core/dispatch/multiplex, and of routers of the user's own. */
+/* Specification of core/dispatch/choice/multiplex, and of routers of the user's own. */
 #include "support/deployment_world.h"
 
 static void model(struct world *w, char c, uint64_t key)

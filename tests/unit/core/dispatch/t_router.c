@@ -1,4 +1,5 @@
-/* Specification of core/dispatch/router: the policies, among free replicas and for sessions. */
+/* Specification of core/dispatch/choice/router: the policies, among free replicas and for sessions.
+ */
 #include "support/deployment_world.h"
 
 static void session(struct world *w, char c, uint64_t key)

@@ -1,5 +1,5 @@
-/* Specification of how suspects and other requests share the replicas: core/dispatch/quarantine.h.
- * deployment_world.h explains the log.
+/* Specification of how suspects and other requests share the replicas:
+ * core/dispatch/faults/quarantine.h. deployment_world.h explains the log.
  */
 #include "deployment_world.h"
 

@@ -1,5 +1,5 @@
-/* link/fleet/policy: questions to a policy process, and what it may answer. */
-#include "link/fleet/policy.h"
+/* link/fleet/policy/policy: questions to a policy process, and what it may answer. */
+#include "link/fleet/policy/policy.h"
 
 #include "link_world.h"
 

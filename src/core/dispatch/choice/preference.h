@@ -1,0 +1,117 @@
+/* core/dispatch/choice/preference.h — requests that wait for certain replicas.
+ *
+ * A *group* is a set of replicas with its own waiting line: one replica alone, or all that hold a
+ * multiplexed model. A request's *preference* has up to AS_PREFERENCE_LINKS links to groups, each
+ * valid from some time on, and the time from which any replica will do. While a request has a
+ * preference it waits in the lines of the groups that are valid; then it goes to the common queue
+ * (core/queue/queue.h).
+ *
+ * So a replica with a free slot compares the heads of its groups' lines with the head of the queue
+ * and takes the oldest. That takes time in proportion to its groups. Requests that wait here count
+ * as queued; they keep their deadline, may be cancelled, and have their place by age when they go
+ * over to the queue. One timer heap has the next change of every preference.
+ *
+ * Thread: the loop that owns the deployment. Internal to a deployment.
+ */
+#ifndef AS_CORE_PREFERENCE_H
+#define AS_CORE_PREFERENCE_H
+
+#include "base/list.h"
+#include "core/dispatch/choice/router_conf.h"
+#include "core/queue/due_heap.h"
+#include "core/queue/request.h"
+
+struct as_deployment;
+struct as_group;
+struct as_replica;
+
+struct as_group {
+    struct as_list line[AS_PRIORITIES]; /* struct as_preference_link, by age */
+    uint32_t n;                         /* requests that wait */
+    struct as_replica *replica;         /* its only member; NULL: those in `members` */
+    struct as_holding **members;        /* in any order */
+    uint32_t n_members, cap_members;
+    uint32_t next; /* where the last search for a free member has ended */
+};
+
+/* A replica that holds a model: it is in the model's group. */
+struct as_holding {
+    struct as_list of_replica;
+    uint32_t index; /* in the group's members */
+    struct as_group *group;
+    struct as_replica *replica;
+    uint32_t sent; /* unanswered requests for the model */
+    bool reported;
+};
+
+struct as_preference_link {
+    struct as_list node;
+    struct as_group *group; /* NULL: gone, with its last member */
+    struct as_preference *preference;
+    as_ns from; /* from when the group will do */
+    uint32_t rank;
+    bool waits; /* it is in the group's line */
+};
+
+struct as_preference {
+    struct as_request *request;
+    struct as_due due; /* when something of it changes */
+    as_ns any_from;    /* from when any replica will do; AS_NEVER: another answer must come */
+    as_ns ask_at;      /* when the user's router is asked again; AS_NEVER */
+    as_ns ask_gap;     /* … and after which time it was last */
+    bool asking;       /* an answer of the user's router is outstanding, until ask_until */
+    as_ns ask_until;
+    /* its time is over, but another request is loading its model: core/dispatch/choice/multiplex.h
+     */
+    bool overdue;
+    bool of_model; /* filled by the rules for models */
+    uint32_t n;
+    struct as_preference_link links[AS_PREFERENCE_LINKS];
+    struct as_list pool;
+};
+
+void as_group_init(struct as_group *g, struct as_replica *only);
+/* The member with a free slot that can execute q and has the fewest requests; NULL: none. It looks
+ * at AS_GROUP_SCAN members at most, the next time at the next ones. */
+struct as_replica *as_group_find_free(struct as_group *g, const struct as_request *q);
+#define AS_GROUP_SCAN 64u
+/* Requests of a line that are looked at when caps of models delay the first ones. Those behind wait
+ * until these have gone, or their own time is over. */
+#define AS_LINE_SCAN 64u
+
+/* May q (in no list) have preferences? */
+bool as_preference_applies(const struct as_deployment *d, const struct as_request *q);
+/* Looks for a replica for q, in no list, for which as_preference_applies: one with a free slot that
+ * it prefers, or that will do now. NULL: none, and if q->preference is set q must wait for its
+ * groups (as_preference_wait), or as_preference_end must be called; else it waits for any replica.
+ */
+struct as_replica *as_preference_begin(struct as_deployment *d, struct as_request *q, as_ns now);
+void as_preference_wait(struct as_deployment *d, struct as_request *q, as_ns now);
+/* q, which waits for its groups, leaves them: it is sent, or ends. */
+void as_preference_dequeue(struct as_deployment *d, struct as_request *q);
+/* Frees the preference of q, which does not wait (yet, or any more). */
+void as_preference_end(struct as_deployment *d, struct as_request *q);
+/* Adds a link to a preference that is being filled. */
+void as_preference_add(struct as_preference *t, struct as_group *g, as_ns from, uint32_t rank);
+/* Of the requests that wait for r, by its groups, and that r can execute: the next one of each
+ * priority, if it goes before that in `best`. as_preference_forget must follow. */
+void as_preference_find(const struct as_replica *r, struct as_request *best[AS_PRIORITIES]);
+void as_preference_forget(struct as_request *const best[AS_PRIORITIES]);
+bool as_preference_has_for(const struct as_replica *r); /* there is one */
+/* Something of this preference is to be decided anew, at the next as_preference_run. */
+void as_preference_hurry(struct as_deployment *d, struct as_preference *t);
+/* r takes nothing now: those that wait for it alone may go elsewhere at the next run. */
+void as_preference_release(struct as_replica *r);
+/* All but those that wait for a model go over to the queue; as_dispatch_pull must follow for each
+ * replica. */
+void as_preference_release_all(struct as_deployment *d);
+/* Does what the calls before have left to do: routes that were hurried, and requests for a model
+ * that a replica has come to hold. */
+void as_preference_run(struct as_deployment *d, as_ns now);
+/* Does what is due: routes whose time has come, and those that were hurried. */
+void as_preference_expire(struct as_deployment *d, as_ns now);
+bool as_preference_ok(const struct as_deployment *d);
+/* Frees the pool; nothing waits. */
+void as_preference_fini(struct as_deployment *d);
+
+#endif
