@@ -82,7 +82,8 @@ void as_fleet_count(struct as_fleet *f, struct as_str deployment, bool on, bool 
     d->counting.on = on;
     d->counting.times = times;
     d->counting.interval = interval;
-    d->counting.last = 0;
+    /* the interval is over: the loop's clock may be younger than it */
+    d->counting.last = as_loop_now(f->loop) - interval;
     d->counting.due = AS_NEVER;
     update_asleep(d);
     if (on)
