@@ -447,14 +447,16 @@ bool as_quarantine_ok(const struct as_deployment *d)
 {
     uint32_t suspects = 0, quarantines = 0, unverified = 0;
     bool pauses = false;
+    as_ns since = 0;
     struct as_replica *r;
 
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next, suspects++) {
         const struct as_request *q = as_request_of(n);
 
-        if (q->state != AS_REQ_QUEUED || !q->blame ||
+        if (q->state != AS_REQ_QUEUED || !q->blame || q->suspected < since ||
             (q->blame->state == AS_BLAME_POISON && !q->unverified))
             return false;
+        since = q->suspected;
         unverified += q->unverified;
     }
     for (uint32_t i = 0; i < d->n_replicas; i++) {

@@ -64,19 +64,18 @@ static struct as_request *first_unverified(const struct as_deployment *d)
 static void verify_one(struct as_deployment *d, struct as_request *q,
                        const struct as_fingerprint *p, as_ns now)
 {
-    as_ns since = q->suspected;
     int err;
 
-    (void)as_quarantine_dequeue(d, q);
+    as_suspect_remove(d, q);
     err = check_fingerprint(d, q, p, now);
-    if (err) {
+    if (!err && q->blame)
+        return; /* it keeps its place: suspects are refused in the order of this list */
+    as_list_remove(&q->node);
+    d->n_suspects--;
+    if (err)
         as_deployment_fail(d, q, err);
-    } else if (q->blame) {
-        as_quarantine_enqueue(d, q, now);
-        q->suspected = since;
-    } else {
+    else
         as_dispatch_enqueue(d, q, now);
-    }
 }
 
 bool as_suspect_verify(struct as_deployment *d, as_ns now)

@@ -306,6 +306,33 @@ static void test_the_queue_is_checked_over_several_turns(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* Those that wait for a replica of their own are refused in the order in which they came, however
+ * many turns it takes to compare them. */
+static void test_compared_suspects_keep_their_order(void **state AS_UNUSED)
+{
+    struct world *w = suspected(PORTION + 1);
+    as_ns since = w->now;
+
+    req(w, 'c')->kind = 7;
+    submit_all(w, "b");
+    w->now += AS_SEC;
+    submit_all(w, "c");
+    while (!w->prints)
+        work(w);
+    expect(w, ""); /* b is compared, and c is not yet */
+    assert_int_equal(as_deployment_suspects(w->d), 2);
+    w->now = since + 30 * AS_SEC;
+    as_deployment_expire(w->d, w->now);
+    expect(w, "b=ESUSPECT ~b");
+    assert_int_equal(as_deployment_next_deadline(w->d), w->now + AS_SEC);
+    while (w->works)
+        work(w);
+    w->now = since + 31 * AS_SEC;
+    as_deployment_expire(w->d, w->now);
+    expect(w, "c=ESUSPECT ~c");
+    world_free(w);
+}
+
 static void test_a_client_may_leave_while_it_is_compared(void **state AS_UNUSED)
 {
     struct world *w = suspected(PORTION + 1);
@@ -361,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_a_copy_is_found_over_several_turns),
         cmocka_unit_test(test_a_copy_of_poison_is_refused_when_it_is_read),
         cmocka_unit_test(test_the_queue_is_checked_over_several_turns),
+        cmocka_unit_test(test_compared_suspects_keep_their_order),
         cmocka_unit_test(test_a_client_may_leave_while_it_is_compared),
         cmocka_unit_test(test_what_goes_on_while_it_is_read_is_read_anew),
     };
