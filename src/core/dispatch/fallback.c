@@ -75,4 +75,6 @@ void as_fallback_sweep(struct as_deployment *d, as_ns now)
     as_dispatch_update_lanes(d, now);
     if (d->batched) /* a lane may have become due */
         as_dispatch_send_all(d, now);
+    if (d->n_suspects) /* turns_owed may have become 0 */
+        as_quarantine_schedule(d, now);
 }

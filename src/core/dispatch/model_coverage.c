@@ -144,5 +144,7 @@ void as_deployment_drop_model(struct as_deployment *d, uint32_t model, as_ns now
         as_quarantine_remove(d, q, now);
         as_deployment_fail(d, q, AS_EUNAVAILABLE);
     }
+    if (d->n_suspects) /* turns_owed may have become 0 */
+        as_quarantine_schedule(d, now);
     as_dispatch_balance(d, now);
 }

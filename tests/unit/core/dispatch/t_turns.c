@@ -235,6 +235,59 @@ static void test_requests_that_left_have_no_turn(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* A is busy with e, and d waits for X, the only replica that serves model 1. The suspect b waits
+ * until both have had their turn. */
+static struct world *turn_of_a_request_for_another_replica(bool has_fallback)
+{
+    struct world *w = world_new();
+
+    make_requests(w, "abef", true, 0);
+    make_requests(w, "cd", false, 0);
+    req(w, 'c')->model = req(w, 'd')->model = 1;
+    req(w, 'd')->has_fallback = has_fallback;
+    join(w, 'K', 2, 0);
+    submit_all(w, "ab");
+    die(w, 'K', 'b', AS_LOSS_CRASHED);
+    join(w, 'A', 0, 0);
+    as_replica_set_model(rep(w, 'A'), 1, false, w->now);
+    grant(w, 'A', 1, 0);
+    join(w, 'X', 1, 0);
+    submit_all(w, "cde");
+    w->n = 0;
+    done(w, 'a');
+    expect(w, "e>A");
+    return w;
+}
+
+/* Nobody is left whose turn it is: A is reserved for b, and f, which comes later, waits. */
+static void expect_turn_of_suspect(struct world *w)
+{
+    assert_int_equal(as_replica_quarantine(rep(w, 'A')), AS_QUARANTINE_RESERVED);
+    submit_all(w, "f");
+    done(w, 'e');
+    expect(w, "b>A");
+    world_free(w);
+}
+
+static void test_those_that_fall_back_have_no_turn(void **state AS_UNUSED)
+{
+    struct world *w = turn_of_a_request_for_another_replica(true);
+
+    die(w, 'X', 'c', AS_LOSS_KILLED);
+    expect(w, "c=EMAYHAVERUN ~c d=EUNAVAILABLE ~d");
+    expect_turn_of_suspect(w);
+}
+
+static void test_those_of_a_dropped_model_have_no_turn(void **state AS_UNUSED)
+{
+    struct world *w = turn_of_a_request_for_another_replica(false);
+
+    as_replica_set_model(rep(w, 'X'), 1, false, w->now);
+    as_deployment_drop_model(w->d, 1, w->now);
+    expect(w, "d=EUNAVAILABLE ~d");
+    expect_turn_of_suspect(w);
+}
+
 /* Under overload the queue is never empty: a suspect has its turn each time that the requests that
  * waited have been sent. */
 static void test_suspects_have_turns_under_overload(void **state AS_UNUSED)
@@ -454,6 +507,8 @@ int main(void)
         cmocka_unit_test(test_an_ejected_replica_is_not_reserved),
         cmocka_unit_test(test_an_idle_replica_runs_one_suspect_after_the_other),
         cmocka_unit_test(test_requests_that_left_have_no_turn),
+        cmocka_unit_test(test_those_that_fall_back_have_no_turn),
+        cmocka_unit_test(test_those_of_a_dropped_model_have_no_turn),
         cmocka_unit_test(test_suspects_have_turns_under_overload),
         cmocka_unit_test(test_a_replica_that_does_not_get_idle_is_released),
         cmocka_unit_test(test_quarantine_does_not_last_for_ever),
