@@ -71,7 +71,8 @@ bool is_due(const struct sim *s, const struct call *c, as_ns late)
     for (uint32_t i = 0; i < s->n_live; i++) {
         const struct call *o = &s->calls[s->live[i]];
 
-        if (!in_lane(s, o, c))
+        /* core may refuse the one that is submitted */
+        if (!in_lane(s, o, c) || (late && o == s->submitting))
             continue;
         items += o->q.items;
         if (o->sends || o->was_suspect || o->release + late <= s->now || !b->max_wait)
