@@ -20,6 +20,11 @@ WRONG = [
     ({"target_latency_ms": -1}, "target_latency_ms must be a number above 0"),
     ({"schedule": [{"start": "8", "end": "09:00", "min_replicas": 1}]}, "schedule[0]: start must be a time"),
     ({"min_replica": 1}, "min_replica"),
+    ({"policy": "scaling:by_backlog"}, "policy must be a mapping with policy_function"),
+    ({"policy": {"polcy_function": "scaling:by_backlog"}}, "policy: unknown key 'polcy_function'"),
+    ({"policy": {"policy_function": "by_backlog"}}, 'policy: policy_function must be an import path, as "module:function"'),
+    ({"policy": {"policy_function": 7}}, "policy: policy_function must be an import path"),
+    ({"policy": {"policy_function": "scaling:by_backlog", "policy_kwargs": [7]}}, "policy: policy_kwargs must be a mapping"),
 ]
 
 

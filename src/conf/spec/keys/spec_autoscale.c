@@ -135,14 +135,69 @@ static int read_number(struct as_json *j, struct as_json_items *it, struct as_au
     return as_autoscale_config_set(c, it->key, v, why);
 }
 
-/* `policy` is that of the helper process; what is null has its default, as in Ray Serve. */
+/* Ray Serve's own policy, by the name that it had before as well. */
+static bool is_rays_policy(struct as_str name)
+{
+    return as_str_eq(name, AS_STR("default_autoscaling_policy"));
+}
+
+static int read_policy_function(struct as_json *j, struct as_json_items *it, struct as_buf *why)
+{
+    struct as_str path;
+
+    if (it->value.type == AS_JSON_STRING && as_json_string(j, &it->value, &path) == 0 && path.n &&
+        (memchr(path.p, ':', path.n) || memchr(path.p, '.', path.n) || is_rays_policy(path)))
+        return 0;
+    as_buf_printf(why, "policy: %.*s must be an import path, as \"module:function\"",
+                  AS_STR_FMT(it->key));
+    return AS_EINVALID;
+}
+
+static int read_policy_member(struct as_json *j, struct as_json_items *it, struct as_buf *why)
+{
+    bool kwargs = as_str_eq(it->key, AS_STR("policy_kwargs"));
+
+    if (!kwargs && !as_str_eq(it->key, AS_STR("policy_function")) &&
+        !as_str_eq(it->key, AS_STR("name"))) {
+        as_buf_printf(why, "policy: unknown key '%.*s'; there are policy_function, policy_kwargs",
+                      AS_STR_CUT(it->key, 64));
+        return AS_EINVALID;
+    }
+    if (it->value.type == AS_JSON_NULL)
+        return as_json_skip(j, &it->value);
+    if (!kwargs)
+        return read_policy_function(j, it, why);
+    if (it->value.type == AS_JSON_OBJECT)
+        return as_json_skip(j, &it->value);
+    as_buf_str(why, "policy: policy_kwargs must be a mapping");
+    return AS_EINVALID;
+}
+
+/* Checks what the policy process is to run (conf/spec/spec_policy). */
+static int read_policy(struct as_json *j, struct as_json_value *v, struct as_buf *why)
+{
+    struct as_json_items it;
+    int rc = 0, more;
+
+    if (v->type != AS_JSON_OBJECT || as_json_items(j, v, &it)) {
+        as_buf_str(why, "policy must be a mapping with policy_function");
+        return AS_EINVALID;
+    }
+    while (!rc && (more = as_json_next(j, &it)) != 0)
+        rc = more < 0 ? AS_EINVALID : read_policy_member(j, &it, why);
+    return rc;
+}
+
+/* What is null has its default, as in Ray Serve. */
 static int read_member(struct as_json *j, struct as_json_items *it, struct as_autoscale_config *c,
                        struct as_buf *why)
 {
     struct as_str name;
 
-    if (it->value.type == AS_JSON_NULL || as_str_eq(it->key, AS_STR("policy")))
+    if (it->value.type == AS_JSON_NULL)
         return as_json_skip(j, &it->value) ? AS_EINVALID : 0;
+    if (as_str_eq(it->key, AS_STR("policy")))
+        return read_policy(j, &it->value, why);
     if (as_str_eq(it->key, AS_STR("schedule")))
         return read_schedule(j, &it->value, &c->schedule, why);
     if (!as_str_eq(it->key, AS_STR("aggregation_function")))

@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PERIOD_MAX 86400 /* seconds */
+
 /* What a value of the file is multiplied by. */
-enum unit { SECONDS, WHOLE, PERCENT, BOOLEAN, HEADER };
+enum unit { SECONDS, WHOLE, PERCENT, BOOLEAN, HEADER, PERIOD };
 
 struct row {
     const char *key, *range;
@@ -38,6 +40,11 @@ static const struct row settings[] = {
      AS_FRAME_ROUTER_ASK_FIRST},
     {"backoff_multiplier", "a number from 1 to 100", PERCENT, AS_FRAME_ROUTER_ASK_FACTOR},
     {"max_backoff_s", "a number of seconds from 0.001 to 3600", SECONDS, AS_FRAME_ROUTER_ASK_MAX},
+    /* the replica's: they are only checked */
+    {"request_routing_stats_period_s", "a number of seconds above 0, up to 86400", PERIOD,
+     AS_FRAME_ROUTER_END},
+    {"request_routing_stats_timeout_s", "a number of seconds above 0, up to 86400", PERIOD,
+     AS_FRAME_ROUTER_END},
 };
 
 struct reader {
@@ -97,6 +104,8 @@ static bool set_value(struct reader *s, const struct row *row, const struct scal
         return x->type == AS_JSON_STRING && as_frame_router_header(s->r->session_header, x->text);
     case BOOLEAN:
         return x->type == AS_JSON_BOOL && as_frame_router_set(s->r, row->value, x->on);
+    case PERIOD:
+        return x->type == AS_JSON_NUMBER && x->number > 0 && x->number <= PERIOD_MAX;
     case SECONDS:
     case WHOLE:
     case PERCENT:
@@ -184,7 +193,15 @@ static int report_class(struct reader *s, struct as_str name)
     return AS_EINVALID;
 }
 
-/* Ray Serve's default, which every configuration of a program has that names no other. */
+/* Ray Serve's own classes. Its default, which every configuration of a program has that names no
+ * other, is as if none was given; of the others there is none here. */
+static bool is_rays(struct as_str path)
+{
+    static const char module[] = "ray.serve._private.request_router";
+
+    return path.n >= sizeof(module) - 1 && memcmp(path.p, module, sizeof(module) - 1) == 0;
+}
+
 static bool is_rays_default(struct as_str path)
 {
     return as_str_eq(path,
@@ -202,6 +219,8 @@ static int read_class(struct reader *s, struct as_json_value *v)
     }
     if (!name.n || is_rays_default(name)) /* as if it was not given */
         return 0;
+    if (is_rays(name))
+        return report_class(s, name);
     s->own = name.n && (memchr(name.p, ':', name.n) || memchr(name.p, '.', name.n));
     if (s->own)
         return 0;

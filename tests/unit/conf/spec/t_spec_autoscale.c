@@ -97,6 +97,25 @@ static void wrong_values_are_named(void **state AS_UNUSED)
             "f:2:15: num_replicas: 'automatic' is not a whole number\n");
 }
 
+static void a_wrong_policy_is_named(void **state AS_UNUSED)
+{
+    refused(DEPLOYMENT("autoscaling_config: {policy: 'scaling:by_backlog'}"),
+            PLACE "policy must be a mapping with policy_function\n");
+    refused(DEPLOYMENT("autoscaling_config: {policy: {polcy_function: 'scaling:by_backlog'}}"),
+            PLACE "policy: unknown key 'polcy_function'; there are policy_function, "
+                  "policy_kwargs\n");
+    refused(DEPLOYMENT("autoscaling_config: {policy: {policy_function: by_backlog}}"),
+            PLACE "policy: policy_function must be an import path, as \"module:function\"\n");
+    refused(DEPLOYMENT("autoscaling_config: {policy: {name: [1]}}"),
+            PLACE "policy: name must be an import path, as \"module:function\"\n");
+    refused(DEPLOYMENT("autoscaling_config: {policy: {policy_function: 'a:b', policy_kwargs: 1}}"),
+            PLACE "policy: policy_kwargs must be a mapping\n");
+    as_spec_free(parse(DEPLOYMENT("autoscaling_config: {policy: null}")));
+    as_spec_free(parse(DEPLOYMENT("autoscaling_config: {policy: {name: a.b, policy_kwargs: {}}}")));
+    as_spec_free(
+        parse(DEPLOYMENT("autoscaling_config: {policy: {name: default_autoscaling_policy}}")));
+}
+
 static void wrong_schedules_are_named(void **state AS_UNUSED)
 {
     refused(DEPLOYMENT("autoscaling_config: {schedule: 1}"), PLACE "schedule must be a list\n");
@@ -222,6 +241,7 @@ int main(void)
         cmocka_unit_test(auto_is_a_configuration_with_a_larger_maximum),
         cmocka_unit_test(a_schedule_is_read),
         cmocka_unit_test(wrong_values_are_named),
+        cmocka_unit_test(a_wrong_policy_is_named),
         cmocka_unit_test(wrong_schedules_are_named),
         cmocka_unit_test(a_schedule_has_at_most_so_many_entries),
         cmocka_unit_test(a_number_beside_a_configuration_is_refused),

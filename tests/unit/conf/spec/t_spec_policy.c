@@ -49,7 +49,7 @@ static void own_and_built_in(void **state AS_UNUSED)
         {SCALING("name", "m.f"), true},
         {SCALING("policy_function", "ray.serve.autoscaling_policy:default_autoscaling_policy"),
          false},
-        {SCALING("policy_function", "latency"), false},
+        {SCALING("policy_function", "default_autoscaling_policy"), false},
         {"{\"autoscaling_config\": {\"max_replicas\": 2}}", false},
     };
 

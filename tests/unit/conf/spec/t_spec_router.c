@@ -51,6 +51,10 @@ static void a_class_is_a_policy_or_the_programs(void **state AS_UNUSED)
                  "request_router_class: 'zzzzzzzz' is no built-in router. There are late_binding, "
                  "least_ongoing, pow_2, round_robin, consistent_hash, session, and classes of "
                  "yours as `module:Class`");
+    assert_wrong(CLASS("ray.serve._private.request_router:Other"),
+                 "request_router_class: 'ray.serve._private.request_router:Other' is no built-in "
+                 "router. There are late_binding, least_ongoing, pow_2, round_robin, "
+                 "consistent_hash, session, and classes of yours as `module:Class`");
     assert_wrong("{\"request_router_class\":3}", "request_router_class: it is not a text");
 }
 
@@ -123,6 +127,17 @@ static void values_out_of_range_are_named(void **state AS_UNUSED)
                  "initial_backoff_s: '0' is not a number of seconds from 0.001 to 3600");
     assert_wrong("{\"backoff_multiplier\":0.5}",
                  "backoff_multiplier: '0.5' is not a number from 1 to 100");
+    (void)read_router("{\"request_routing_stats_period_s\":86400}");
+    assert_wrong(
+        "{\"request_routing_stats_period_s\":86401}",
+        "request_routing_stats_period_s: '86401' is not a number of seconds above 0, up to "
+        "86400");
+    assert_wrong("{\"request_routing_stats_period_s\":-5}",
+                 "request_routing_stats_period_s: '-5' is not a number of seconds above 0, up to "
+                 "86400");
+    assert_wrong("{\"request_routing_stats_timeout_s\":\"x\"}",
+                 "request_routing_stats_timeout_s: 'x' is not a number of seconds above 0, up to "
+                 "86400");
     assert_wrong(KWARGS("\"max_wait\":1"),
                  "request_router_kwargs: 'max_wait' is no argument of a built-in router; did you "
                  "mean max_wait_s?");
