@@ -6,8 +6,10 @@
 #include "app/options/conf.h"
 #include "conf/option/exit_code.h"
 #include "conf/spec/keys/spec_autoscale.h"
+#include "conf/spec/keys/spec_policy.h"
+#include "conf/spec/keys/spec_router.h"
+#include "link/fleet/router_settings.h"
 #include "tool/simulate/simulation_report.h"
-#include "wire/json/json.h"
 
 #define TEXT_ROWS 12u /* of the table over time */
 #define JSON_ROWS 200u
@@ -140,49 +142,31 @@ static struct as_simulation_order read_order(const struct as_spec_object *d)
     };
 }
 
-/* The name in request_router_config, in `name`; "": there is none. */
-static void read_router_name(const char *json, struct as_buf *name)
-{
-    struct as_str class = {0};
-    const struct as_json_row rows[] = {{"request_router_class", AS_JSON_FIELD_STR, &class}};
-    struct as_json *reader = as_json_new();
-    size_t n = strlen(json);
-    uint8_t *text = as_xalloc(n + AS_JSON_PADDING);
-    struct as_json_value root;
-    struct as_arena arena;
-
-    memcpy(text, json, n);
-    as_arena_init(&arena, NULL, 0);
-    if (reader && as_json_open(reader, &arena, text, n, &root) == 0 &&
-        as_json_read(reader, &root, rows, AS_COUNT(rows)) == 0)
-        as_buf_set(name, class);
-    if (reader)
-        as_json_close(reader);
-    as_json_free(reader);
-    as_arena_fini(&arena);
-    free(text);
-}
-
-/* --router, else the file's policy. One of the program's own cannot be simulated. */
+/* The file's router, but for --router. One of the program's own cannot be simulated. */
 static int read_router(struct job *j)
 {
     const char *json = as_spec_str(j->of.deployment, AS_SPEC_DEPLOYMENT_REQUEST_ROUTER);
-    struct as_buf name = {0};
-    int policy = 0, code = AS_EXIT_CODE_OK;
+    bool replaced = j->opts->v[AS_OPT_ROUTER].given;
+    struct as_frame_router router;
+    struct as_buf why = {0};
+    int code = AS_EXIT_CODE_OK;
 
-    if (!json || j->opts->v[AS_OPT_ROUTER].given)
+    if (!json)
         return AS_EXIT_CODE_OK;
-    read_router_name(json, &name);
-    if (name.n)
-        policy = as_router_of(as_buf_cstr(&name));
-    if (policy < 0)
-        code = fail(AS_EXIT_CODE_CONFIG,
-                    "request_router_class '%.*s' is code, which is not simulated; --router chooses "
-                    "a policy in its place",
-                    AS_STR_CUT(as_buf_slice(&name), 200));
-    else if (name.n)
-        j->conf.deployment.router.policy = (enum as_router)policy;
-    as_buf_fini(&name);
+    if (as_spec_has_own_router(j->of.deployment)) {
+        if (!replaced)
+            code = fail(AS_EXIT_CODE_CONFIG,
+                        "request_router_class of '%s' is code, which is not simulated; --router "
+                        "chooses a policy in its place",
+                        j->name);
+    } else if (as_spec_read_router(json, &router, &why) < 0) {
+        code = fail(AS_EXIT_CODE_CONFIG, "request_router_config: %s", as_buf_cstr(&why));
+    } else {
+        if (replaced)
+            router.policy[0] = 0; /* its arguments stay */
+        as_router_settings_apply(&router, &j->conf.deployment.router);
+    }
+    as_buf_fini(&why);
     return code;
 }
 
@@ -218,6 +202,11 @@ static int read_conf(struct job *j)
     };
     if (autoscales)
         j->conf.autoscale = &j->autoscale;
+    if (autoscales && as_spec_has_own_scaling(d))
+        fail(0,
+             "the policy of autoscaling_config is code, which is not simulated; %s decides in its "
+             "place",
+             j->autoscale.target_latency_ms >= 0 ? "target_latency_ms" : "target_ongoing_requests");
     if (j->conf.batching.max_size)
         j->conf.batching.max_wait = as_option_ns(o, AS_OPT_BATCH_WAIT);
     wrong = as_batch_check(&j->conf.batching);

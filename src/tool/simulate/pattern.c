@@ -188,10 +188,12 @@ static double rate_at(const struct as_arrival_pattern *p, double ns)
 
 as_ns as_arrival_pattern_next(struct as_arrival_pattern *p, struct as_rand *rand)
 {
-    double rate;
+    double rate = p->high;
 
-    if (p->kind == AS_ARRIVAL_CONSTANT)
-        return (as_ns)((double)p->n++ * (double)AS_SEC / p->high + 0.5);
+    if (p->kind == AS_ARRIVAL_CONSTANT) {
+        p->last = (double)p->n++ * (double)AS_SEC / p->high + 0.5;
+        return p->last > (double)AS_PATTERN_ARRIVAL_MAX ? AS_NEVER : (as_ns)p->last;
+    }
     /* a rate that changes: of arrivals at the highest one, the part that belongs to the rate at
      * that time */
     do {
@@ -199,5 +201,5 @@ as_ns as_arrival_pattern_next(struct as_arrival_pattern *p, struct as_rand *rand
         rate = rate_at(p, p->last);
     } while (rate >= 0 && rate < p->high && as_rand_unit(rand) * p->high >= rate);
     p->n++;
-    return rate < 0 || p->last >= 1e19 ? AS_NEVER : (as_ns)p->last;
+    return rate < 0 || p->last > (double)AS_PATTERN_ARRIVAL_MAX ? AS_NEVER : (as_ns)p->last;
 }

@@ -10,10 +10,11 @@
 #include "base/err.h"
 #include "base/rand.h"
 
-#define AS_PATTERN_STEPS    64u
-#define AS_PATTERN_RATE_MAX 1e6                        /* requests per second */
-#define AS_PATTERN_TIME_MAX ((uint64_t)86400 * AS_SEC) /* of a step, a period, a service time */
-#define AS_PATTERN_CV_MAX   100.0
+#define AS_PATTERN_STEPS       64u
+#define AS_PATTERN_RATE_MAX    1e6                        /* requests per second */
+#define AS_PATTERN_TIME_MAX    ((uint64_t)86400 * AS_SEC) /* of a step, a period, a service time */
+#define AS_PATTERN_CV_MAX      100.0
+#define AS_PATTERN_ARRIVAL_MAX ((uint64_t)4 << 60) /* ns: no request arrives later */
 
 /* --- service times --- */
 
@@ -55,8 +56,8 @@ struct as_arrival_pattern {
  */
 int as_arrival_pattern_parse(struct as_arrival_pattern *ret_p, struct as_str text,
                              struct as_buf *err);
-/* The next time, ns since the beginning, never before the last one; AS_NEVER: the steps are over.
- */
+/* The next time, ns since the beginning, never before the last one; AS_NEVER: the steps are over,
+ * or it would be after AS_PATTERN_ARRIVAL_MAX. */
 as_ns as_arrival_pattern_next(struct as_arrival_pattern *p, struct as_rand *rand);
 
 #endif

@@ -189,11 +189,42 @@ def test_the_router_of_the_file(tmp_path):
                          ({"request_router_class": "round_robin", "request_router_kwargs": {}}, "round_robin")):
         write(router)
         assert json.loads(run("simulate", tmp_path / "routed.yaml", *load, code=0, env=ENV).stdout)["router"] == name
+    write({"request_router_class": "ray.serve._private.request_router:PowerOfTwoChoicesRequestRouter"})  # as if none was named
+    assert json.loads(run("simulate", tmp_path / "routed.yaml", *load, code=0, env=ENV).stdout)["router"] == "late_binding"
+    write({"request_router_class": "ray.serve._private.request_router:RoundRobinRouter"})
+    assert "RoundRobinRouter' is no built-in router" in run("simulate", tmp_path / "routed.yaml", *load, code=78, env=ENV).stderr
     write({"request_router_class": "shop:Router"})
     said = run("simulate", tmp_path / "routed.yaml", *load, code=78, env=ENV).stderr
-    assert "'shop:Router' is code, which is not simulated; --router" in said
+    assert "request_router_class of 'shop/model' is code, which is not simulated; --router" in said
     done = run("simulate", tmp_path / "routed.yaml", *load, "--router", "session", code=0, env=ENV)
     assert json.loads(done.stdout)["router"] == "session"
+
+
+def test_arguments_of_the_router_count(tmp_path, trace):
+    """Two requests of a session come together: the second one waits for the replica of the first, or takes the other one."""
+    load = trace("arrival_s,service_ms,session_id\n0,1,a\n1,100,a\n1.001,100,a\n")
+
+    def longest(**kwargs):
+        (tmp_path / "routed.yaml").write_text(json.dumps({"applications": [{"name": "shop", "import_path": "shop:app", "deployments": [
+            {"name": "model", "num_replicas": 2, "max_ongoing_requests": 1,
+             "request_router_config": {"request_router_class": "session", "request_router_kwargs": kwargs}}]}]}))
+        return json.loads(run("simulate", tmp_path / "routed.yaml", "--trace", load, "--json", code=0, env=ENV).stdout)["queue"]["max_ms"]
+    assert longest() == 99 and longest(max_wait_s=0) == 0
+    assert longest(session_ttl_s=0.5) == 99  # the second one began the session anew
+    assert longest(session_ttl_s=0.001) == 0
+
+
+def test_a_policy_that_is_code_is_named(tmp_path):
+    (tmp_path / "scaled.yaml").write_text(json.dumps({"applications": [{"name": "shop", "import_path": "shop:app", "deployments": [
+        {"name": "model", "autoscaling_config": {"max_replicas": 2, "policy": {"policy_function": "shop:policy"}}}]}]}))
+    done = run("simulate", tmp_path / "scaled.yaml", "--arrivals", "poisson:10", "--service", "constant:10ms", code=0, env=ENV)
+    assert "the policy of autoscaling_config is code, which is not simulated; target_ongoing_requests decides" in done.stderr
+
+
+def test_times_beyond_what_can_be_counted_end_the_load(result):
+    """A request each 11.6 days: those after 146 years do not come."""
+    found = result("--arrivals", "constant:0.000001", "--service", "constant:10ms", "--requests", 100000)
+    assert found["requests"] == found["answered"] == 4612
 
 
 # --- figures ---

@@ -173,7 +173,7 @@ static int read_policy_member(struct as_json *j, struct as_json_items *it, struc
     return AS_EINVALID;
 }
 
-/* Checks what the policy process is to run (conf/spec/spec_policy). */
+/* Checks what the policy process is to run (conf/spec/keys/spec_policy). */
 static int read_policy(struct as_json *j, struct as_json_value *v, struct as_buf *why)
 {
     struct as_json_items it;

@@ -173,6 +173,23 @@ static void steps_end(void **state AS_UNUSED)
     assert_true(is_near(n, 1000));
 }
 
+static void times_are_bounded(void **state AS_UNUSED)
+{
+    static const char *const rare[] = {"constant:0.000001", "poisson:0.000001"};
+
+    for (size_t i = 0; i < AS_COUNT(rare); i++) {
+        struct as_arrival_pattern p = arrivals(rare[i]);
+        struct as_rand rand = {1};
+        as_ns last = 0, at;
+
+        while ((at = as_arrival_pattern_next(&p, &rand)) != AS_NEVER) {
+            assert_true(at >= last && at <= AS_PATTERN_ARRIVAL_MAX);
+            last = at;
+        }
+        assert_true(last > AS_PATTERN_ARRIVAL_MAX / 2);
+    }
+}
+
 static void a_wrong_pattern_is_refused(void **state AS_UNUSED)
 {
     static const char *const of_service[] = {"",
@@ -242,6 +259,7 @@ int main(void)
         cmocka_unit_test(service_times_have_their_mean_and_variation),
         cmocka_unit_test(arrivals_have_their_rates),
         cmocka_unit_test(steps_end),
+        cmocka_unit_test(times_are_bounded),
         cmocka_unit_test(a_wrong_pattern_is_refused),
         cmocka_unit_test(steps_are_bounded),
     };
