@@ -262,6 +262,77 @@ def test_hooks_are_called():
     assert RouterHost(First, {}, D).wants == 0
 
 
+def test_a_router_hears_where_the_server_has_sent_it():
+    """Whatever it has answered, and when it has not answered yet; each time once, so that routed and completed ones are as many."""
+    heard = []
+
+    class Hooks(RequestRouter):
+        def initialize_state(self):
+            self.go = asyncio.Event()
+
+        async def choose_replicas(self, candidate_replicas, pending_request=None):
+            what = pending_request.metadata.request_id
+            if what == "late":
+                await self.go.wait()
+            if what == "raises":
+                raise ValueError("no")
+            return {"none": [], "unknown": [["D-0"]]}.get(what, [candidate_replicas])
+
+        def on_request_routed(self, pending_request, replica_id, result):
+            heard.append((pending_request.metadata.request_id, replica_id.unique_id))
+
+    async def steps(host, server):
+        kinds = ["raises", "none", "unknown", "late"]
+        host.take(1, THREE + b"".join(route_record(i, request=k) for i, k in enumerate(kinds)))
+        await settle()
+        host.take(1, b"".join(event(records.ROUTED, i, 3) for i in range(4)))
+        assert heard == [(k, "D-2") for k in kinds]
+        host.router.go.set()
+        await settle()
+        host.take(1, event(records.ROUTED, 3, 1))  # it was told
+        assert len(heard) == 4 and host._peers[1].routed == {} and host.router.num_pending_requests == 0
+
+    run(Hooks, steps)
+
+
+def test_what_is_kept_for_the_hook_is_bounded(monkeypatch):
+    heard = []
+
+    class Hooks(First):
+        def on_request_routed(self, pending_request, replica_id, result):
+            heard.append(pending_request.metadata.request_id)
+
+    async def steps(host, server):
+        monkeypatch.setattr("anyserve.serve._policy.router_host.ROUTED_BYTES", 2500)
+        host.take(1, THREE + b"".join(route_record(i, bytes(1000), request=str(i)) for i in range(4)))
+        await settle()
+        assert list(host._peers[1].routed) == [2, 3] and host._peers[1].routed_bytes == 2000
+        host.take(1, b"".join(event(records.ROUTED, i, 1) for i in range(4)))
+        assert heard == ["2", "3"] and host._peers[1].routed_bytes == 0
+        host.take(1, route_record(5, bytes(3000), request="large"))
+        await settle()
+        host.take(1, event(records.ROUTED, 5, 1))
+        assert heard[-1] == "large"
+
+    run(Hooks, steps)
+
+
+def test_a_router_whose_own_call_was_cancelled_has_raised(capfd):
+    class Cancels(RequestRouter):
+        async def choose_replicas(self, candidate_replicas, pending_request=None):
+            of_a_store = asyncio.get_running_loop().create_future()
+            of_a_store.cancel()
+            await of_a_store
+
+    async def steps(host, server):
+        host.take(1, THREE + route_record(1))
+        await settle()
+        assert server.choices == {1: (records.RAISED, [])} and host.router.num_pending_requests == 0
+
+    run(Cancels, steps)
+    assert "CancelledError" in capfd.readouterr().err
+
+
 def test_a_withdrawn_question_is_cancelled():
     ended = []
 

@@ -122,6 +122,20 @@ def test_exceptions_and_bad_questions(capfd):
         ScalingHost(3, {})
 
 
+@pytest.mark.parametrize("error", [TimeoutError("of a store"), asyncio.TimeoutError("of a store"), BlockingIOError("of a pipe"),
+                                   asyncio.CancelledError("of a call")])  # fmt: skip
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_a_policy_raises_is_not_taken_for_its_limit(error, is_async):
+    def policy(ctx):
+        raise error
+
+    async def async_policy(ctx):
+        raise error
+
+    assert ask(async_policy if is_async else policy) == [
+        ("FAILED_PRECONDITION", "the policy has raised %s: %s" % (type(error).__name__, error if str(error) else ""))]
+
+
 def test_a_policy_that_blocks():
     go = threading.Event()
 

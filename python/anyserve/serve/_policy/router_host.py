@@ -19,8 +19,9 @@ from .._payload import decode_call, parse
 from ..request_router import PendingRequest, RequestMetadata, RequestRouter, RunningReplica
 from . import records
 
-MAX_OPEN = 4096  # questions of one link for which choose_replicas runs
+MAX_OPEN = 4096  # questions of one link for which choose_replicas runs; also of those that were answered and not sent
 READ_STEP = 256 << 10  # bytes of records after which the server is told that they were read
+ROUTED_BYTES = 32 << 20  # of the bodies of those that were answered and not sent
 MAX_LOGGED = 64  # kinds of errors that are logged, each once
 
 Send = Callable[[int, bytes], Any]  # (origin, records)
@@ -30,18 +31,40 @@ class RequestGone(RuntimeError):
     """The request does not wait any more: its client has left, or the server has decided."""
 
 
+class _Question:
+    """One for which choose_replicas runs."""
+
+    def __init__(self, pending: PendingRequest) -> None:
+        self.pending = pending
+        self.task: Optional["asyncio.Task[None]"] = None
+        self.is_routed = False  # the server did not wait for the answer
+
+
 class _Peer:
     """A link: the numbers of replicas there, and its open questions."""
 
     def __init__(self) -> None:
         self.by_number: Dict[int, RunningReplica] = {}
         self.numbers: Dict[ReplicaID, int] = {}
-        self.open: Dict[int, Tuple["asyncio.Future[None]", PendingRequest]] = {}
+        self.open: Dict[int, _Question] = {}
         self.routed: Dict[int, PendingRequest] = {}  # answered, and not sent yet, for on_request_routed
+        self.routed_bytes = 0  # of their bodies
         self.fetching: Dict[int, Tuple[List[bytes], "asyncio.Future[bytes]"]] = {}
         self.bytes_read = self.bytes_told = 0
         self.out = bytearray()
         self.flushing = False
+
+    def keep_routed(self, ident: int, pending: PendingRequest) -> None:
+        """The server does not say which ones will never be sent, so the oldest ones go."""
+        self.routed[ident] = pending
+        self.routed_bytes += len(pending.body)
+        while len(self.routed) > MAX_OPEN or (self.routed_bytes > ROUTED_BYTES and len(self.routed) > 1):
+            self.take_routed(next(iter(self.routed)))
+
+    def take_routed(self, ident: int) -> Optional[PendingRequest]:
+        pending = self.routed.pop(ident, None)
+        self.routed_bytes -= 0 if pending is None else len(pending.body)
+        return pending
 
 
 def _decode(kind: int) -> Callable[[bytes], Tuple[Tuple[Any, ...], Dict[str, Any]]]:
@@ -199,38 +222,35 @@ class RouterHost:
                                    q.kind == records.HTTP, self.deployment.app_name)  # fmt: skip
         pending = PendingRequest(metadata=metadata, created_at=time.time() - max(time.monotonic_ns() - q.created, 0) / 1e9)
         pending._set_body(q.body, q.body_len, _decode(q.kind), lambda: self._fetch(origin, peer, q))
-        coro = self._ask(origin, peer, q.id, pending)
+        question = peer.open[q.id] = _Question(pending)
+        self.router._pending += 1
+        coro = self._ask(origin, peer, q.id, question)
         assert self._loop is not None
         if self._eager:
-            task: "asyncio.Task[None]" = asyncio.Task(coro, loop=self._loop, eager_start=True)  # type: ignore[call-arg]
-            if task.done():
-                return
+            question.task = asyncio.Task(coro, loop=self._loop, eager_start=True)  # type: ignore[call-arg]
         else:
-            task = self._loop.create_task(coro, name="route")
-        peer.open[q.id] = task, pending
-        self.router._pending += 1
+            question.task = self._loop.create_task(coro, name="route")
 
-    async def _ask(self, origin: int, peer: _Peer, ident: int, pending: PendingRequest) -> None:
+    async def _ask(self, origin: int, peer: _Peer, ident: int, question: _Question) -> None:
+        pending = question.pending
         try:
             groups: Any = self.router.choose_replicas(candidate_replicas=list(self.router.curr_replicas.values()),
                                                       pending_request=pending)  # fmt: skip
             if hasattr(groups, "__await__"):
                 groups = await groups
             reason, chosen = self._ranked(peer, groups)
-        except asyncio.CancelledError:  # withdrawn
-            return
         except RequestGone:
             return
-        except Exception as e:
+        except (Exception, asyncio.CancelledError) as e:
+            if isinstance(e, asyncio.CancelledError) and ident not in peer.open:  # withdrawn; else the router has raised it
+                return
             self._log_once("router_raised", "%s: %s" % (type(e).__name__, e), user_traceback(e))
             reason, chosen = records.RAISED, []
         finally:
             if peer.open.pop(ident, None) is not None:
                 self.router._pending -= 1
-        if chosen and self.wants & records.WANTS_ROUTED:
-            peer.routed[ident] = pending
-            if len(peer.routed) > MAX_OPEN:  # the server did not say where the oldest one went
-                del peer.routed[next(iter(peer.routed))]
+        if self.wants & records.WANTS_ROUTED and not question.is_routed:
+            peer.keep_routed(ident, pending)
         self._answer(origin, peer, records.choice(ident, reason, chosen))
 
     def _ranked(self, peer: _Peer, groups: Iterable[Any]) -> Tuple[int, List[Tuple[int, int]]]:
@@ -266,8 +286,9 @@ class RouterHost:
         asked = peer.open.pop(ident, None)
         if asked is not None:
             self.router._pending -= 1
-            asked[0].cancel()
-        peer.routed.pop(ident, None)
+            assert asked.task is not None
+            asked.task.cancel()
+        peer.take_routed(ident)
         fetching = peer.fetching.pop(ident, None)
         if fetching is not None and not fetching[1].done():
             fetching[1].set_exception(RequestGone("the request does not wait any more"))
@@ -291,7 +312,7 @@ class RouterHost:
             self._withdraw(peer, said.id)
             return
         parts.append(said.data)
-        if sum(map(len, parts)) >= asked[1].body_length:
+        if sum(map(len, parts)) >= asked.pending.body_length:
             del peer.fetching[said.id]
             if not future.done():
                 future.set_result(b"".join(parts))
@@ -300,7 +321,9 @@ class RouterHost:
 
     def _on_routed(self, peer: _Peer, said: records.Event) -> None:
         asked = peer.open.get(said.id)
-        pending = asked[1] if asked is not None else peer.routed.pop(said.id, None)
+        if asked is not None:
+            asked.is_routed = True
+        pending = asked.pending if asked is not None else peer.take_routed(said.id)
         replica = peer.by_number.get(said.number)
         if pending is not None and replica is not None:
             self._call("on_request_routed", pending, replica.replica_id, None)

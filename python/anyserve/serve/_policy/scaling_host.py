@@ -32,6 +32,14 @@ class PolicyError(ValueError):
     """What a policy has returned is no number of replicas."""
 
 
+class NoAnswer(Exception):
+    """A policy has not answered, for a reason that is not its code's."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
 def replicas_of(value: Any) -> int:
     """The number of replicas that a policy has returned; fractions are rounded up. PolicyError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -108,13 +116,13 @@ class ScalingHost:
             else:
                 decided = self._all(await self._call({c.deployment_id: c for c in contexts}, limit))
             return 0, json.dumps(decided)
-        except asyncio.TimeoutError:
-            return DEADLINE, "the policy took longer than %g s" % limit
-        except BlockingIOError as e:
-            return EXHAUSTED, str(e)
+        except NoAnswer as e:
+            return e.status, str(e)
         except PolicyError as e:
             return FAILED, "the policy has returned %s" % e
-        except Exception as e:
+        except (Exception, asyncio.CancelledError) as e:
+            if self._running is not None and not self._running.done():  # it is this question that was cancelled
+                raise
             log_event("warn", "policy_raised", user_traceback(e) + "\n", error="%s: %s" % (type(e).__name__, e))
             return FAILED, "the policy has raised %s: %s" % (type(e).__name__, e)
 
@@ -122,14 +130,17 @@ class ScalingHost:
         return self._states.get(None if together else ident, {})
 
     async def _call(self, context: Any, limit: float) -> Any:
-        """asyncio.TimeoutError; BlockingIOError: its last call still runs."""
+        """Raises NoAnswer, and what the policy raises."""
         if self._running is not None and not self._running.done():
-            raise BlockingIOError("the policy's call before this one still runs")
+            raise NoAnswer(EXHAUSTED, "the policy's call before this one still runs")
         loop = asyncio.get_running_loop()
         self._running = asyncio.ensure_future(self._policy(context)) if self._is_async else loop.run_in_executor(
             self._thread, self._policy, context)  # fmt: skip
         self._running.add_done_callback(lambda f: f.cancelled() or f.exception())  # nobody may read it
-        return await asyncio.wait_for(asyncio.shield(self._running), limit)
+        await asyncio.wait({self._running}, timeout=limit)
+        if not self._running.done():
+            raise NoAnswer(DEADLINE, "the policy took longer than %g s" % limit)
+        return self._running.result()
 
     def _one(self, context: AutoscalingContext, returned: Any) -> Dict[str, Any]:
         number, state = _pair(returned)
