@@ -75,6 +75,7 @@ struct as_fleet_deployment *as_fleet_get_deployment(struct as_fleet *f, struct a
     if (vacant) {
         vacant->name = as_str_dup(name);
         vacant->options.request_timeout = f->conf.request_timeout;
+        as_policy_begin(vacant);
         return vacant;
     }
     if (n == AS_FLEET_DEPLOYMENTS_MAX)
@@ -97,6 +98,7 @@ struct as_fleet_deployment *as_fleet_get_deployment(struct as_fleet *f, struct a
     f->deploys[n] = d;
     /* release: a client loop that sees the new count also sees the entry */
     atomic_store_explicit(&f->n_deploys, n + 1, memory_order_release);
+    as_policy_begin(d);
     return d;
 }
 

@@ -174,7 +174,7 @@ struct as_fleet {
     /* Epoch of the newest registration of a simple worker. It starts with the time since boot in
      * us, so that it is above all epochs that earlier dispatchers have given. */
     uint64_t simple_epoch;
-    uint32_t early_policies; /* processes that were ready before their deployment was known */
+    uint32_t policies, policy_numbers; /* how many there were, and numbers of replicas in them */
     uint32_t unanswered;
     uint32_t awaited_calls; /* of workers and drivers */
     uint32_t drivers_here;  /* drivers that may make further calls here … */

@@ -70,6 +70,7 @@ struct as_upstream {
     bool has_ended;                     /* it is being removed */
     bool policy_ready;                  /* it is a policy process that takes questions … */
     uint32_t policy_wants;              /* … and what it is told beside: AS_POLICY_WANTS_… */
+    uint64_t policy_sent, policy_read;  /* bytes of records that it was sent, and has read */
     uint32_t policy_number;             /* of its replica there (policy.h); 0: none */
     uint32_t n_reports;                 /* REPORTs that were accepted */
     bool retiring;                      /* gets nothing new; reported when all is answered */

@@ -5,10 +5,6 @@
 
 #define BODY_PART (256u << 10) /* bytes of a body that are sent at once */
 
-static struct as_policy *ensure_policy(struct as_fleet_deployment *d);
-static void attach(struct as_policy *p, struct as_upstream *u);
-static void find_process(struct as_fleet_deployment *d);
-
 /* --- questions --- */
 
 static void count(struct as_policy *p, enum as_policy_outcome o)
@@ -45,7 +41,15 @@ static struct as_str find_meta(const struct as_meta *meta, uint32_t n, const cha
     return AS_STR("");
 }
 
-/* What the router sees of the request. A body that is still to be laid out is not shown. */
+/* The bytes that the router sees. A body that is still to be laid out is not shown. */
+static struct as_str shown_body(const struct as_payload *p)
+{
+    bool shown = p->kind == AS_FRAME_HTTP || (p->kind == AS_FRAME_CALL && !p->pieces);
+
+    return shown ? p->body : AS_STR("");
+}
+
+/* What the router sees of the request. */
 static void describe(const struct as_call *c, struct as_policy_route *r)
 {
     const struct as_payload *p = &c->payload;
@@ -66,20 +70,16 @@ static void describe(const struct as_call *c, struct as_policy_route *r)
         r->session_id = find_meta(meta, n, "serve_session_id");
     }
     r->model_id = find_meta(meta, n, "serve_multiplexed_model_id");
-    if (p->kind == AS_FRAME_HTTP || (p->kind == AS_FRAME_CALL && !p->pieces)) {
-        r->body = (struct as_str){p->body.p, AS_MIN(p->body.n, (size_t)AS_POLICY_BODY_FIRST)};
-        r->body_len = p->body.n;
-    }
+    r->body = shown_body(p);
+    r->body_len = r->body.n;
+    r->body.n = AS_MIN(r->body.n, (size_t)AS_POLICY_BODY_FIRST);
 }
 
 bool as_policy_ask(struct as_fleet_deployment *d, struct as_call *c)
 {
     struct as_policy_route r = {.created = c->core.arrived};
-    struct as_policy *p;
+    struct as_policy *p = d->policy;
 
-    if ((!d->policy || !d->policy->up) && d->fleet->early_policies)
-        find_process(d);
-    p = d->policy;
     if (!p || !p->up) {
         d->router_outcomes[AS_POLICY_OUTCOME_ABSENT]++;
         return false;
@@ -142,16 +142,21 @@ static void send_bodies(struct as_policy *p)
         struct as_policy_more *m = &p->more[0];
         struct as_call *c = find_open(p, m->id);
         struct as_policy_body b = {.id = m->id, .offset = m->at};
+        bool last = true;
 
         if (c) {
-            b.bytes = (struct as_str){c->payload.body.p + m->at,
-                                      AS_MIN(c->payload.body.n - m->at, (size_t)BODY_PART)};
+            struct as_str body = shown_body(&c->payload);
+
+            /* it may ask for more than there is */
+            b.offset = m->at = AS_MIN(m->at, body.n);
+            b.bytes = (struct as_str){body.p + m->at, AS_MIN(body.n - m->at, (size_t)BODY_PART)};
             m->at += b.bytes.n;
+            last = m->at == body.n;
         } else {
             b.flags = AS_POLICY_BODY_F_GONE;
         }
         as_policy_put_body(as_policy_room(p, 64 + BODY_PART), &b);
-        if (!c || m->at == c->payload.body.n)
+        if (last)
             memmove(m, m + 1, --p->n_more * sizeof(*m));
     }
 }
@@ -202,26 +207,32 @@ static void lose_questions(struct as_policy *p)
     }
 }
 
+/* The process is asked no more. It may be asked again, so it is to forget the replicas. */
 static void detach(struct as_policy *p)
 {
+    bool is_there = !p->up->has_ended;
+
+    if (!is_there)
+        p->out.n = 0;
+    while (p->n_known)
+        as_policy_forget_known(p, &p->known[p->n_known - 1], false);
+    if (is_there)
+        as_policy_send_out(p);
     p->up = NULL;
     as_task_cancel(&p->flush);
     p->out.n = 0;
     p->n_more = 0;
     p->walked = false;
-    for (uint32_t i = 0; i < p->n_known; i++)
-        p->known[i].up->policy_number = 0;
-    p->n_known = 0;
-    lose_questions(p);
 }
 
 static void attach(struct as_policy *p, struct as_upstream *u)
 {
-    if (p->up)
+    if (p->up) {
         detach(p);
+        lose_questions(p);
+    }
     p->up = u;
     p->wants = u->policy_wants;
-    p->sent = p->read = 0;
     as_log_event(u->fleet->log, AS_LOG_INFO, "policy_process", "deployment=%s replica=%s",
                  as_id_shown_z(p->deploy->name), as_id_shown_z(u->name));
     as_policy_walk_replicas(p);
@@ -244,7 +255,7 @@ static struct as_policy *ensure_policy(struct as_fleet_deployment *d)
         return p;
     p = as_xalloc(sizeof(*p));
     p->deploy = d;
-    p->next_id = 1;
+    p->next_id = ((uint64_t)++d->fleet->policies << 32) + 1; /* not used again by others */
     as_task_init(&p->flush, on_flush);
     d->policy = p;
     update_router(d);
@@ -257,8 +268,10 @@ void as_policy_remove(struct as_fleet_deployment *d)
 
     if (!p)
         return;
-    if (p->up)
+    if (p->up) {
         detach(p);
+        lose_questions(p);
+    }
     d->policy = NULL;
     update_router(d);
     as_policy_free(p);
@@ -268,6 +281,8 @@ void as_policy_free(struct as_policy *p)
 {
     if (!p)
         return;
+    if (p->up)
+        detach(p);
     as_task_cancel(&p->flush);
     as_buf_fini(&p->out);
     free(p->known);
@@ -289,21 +304,28 @@ static struct as_fleet_deployment *served_by(const struct as_upstream *u)
     return base.n ? as_fleet_find_deployment(u->fleet, base) : NULL;
 }
 
-/* A process that was ready before its deployment was known. */
-static void find_process(struct as_fleet_deployment *d)
+/* A process of d that is ready; NULL: there is none. */
+static struct as_upstream *find_process(const struct as_fleet_deployment *d)
 {
     AS_LIST_EACH_ENTRY(u, struct as_upstream, node, &d->fleet->upstreams) {
-        if (u->policy_ready && !u->has_ended && as_str_eq(base_of(u), as_str_of(d->name))) {
-            d->fleet->early_policies--;
-            attach(ensure_policy(d), u);
-            return;
-        }
+        if (u->policy_ready && !u->has_ended && as_str_eq(base_of(u), as_str_of(d->name)))
+            return u;
     }
+    return NULL;
+}
+
+void as_policy_begin(struct as_fleet_deployment *d)
+{
+    struct as_upstream *u = find_process(d);
+
+    if (u)
+        attach(ensure_policy(d), u);
 }
 
 void as_policy_on_upstream_end(struct as_upstream *u, bool died)
 {
     struct as_fleet_deployment *d = served_by(u);
+    struct as_upstream *next;
     struct as_policy *p = u->deploy ? u->deploy->policy : NULL;
     struct as_policy_known *k =
         p && u->policy_number ? as_policy_find_known(p, u->policy_number) : NULL;
@@ -311,15 +333,12 @@ void as_policy_on_upstream_end(struct as_upstream *u, bool died)
     u->has_ended = true;
     if (k && p->up)
         as_policy_forget_known(p, k, died);
-    if (!d && u->policy_ready)
-        u->fleet->early_policies--;
     if (!d || !d->policy || d->policy->up != u)
         return;
     detach(d->policy);
-    AS_LIST_EACH_ENTRY(o, struct as_upstream, node, &u->fleet->upstreams) {
-        if (o != u && o->deploy == u->deploy && o->policy_ready && !o->has_ended && !d->policy->up)
-            attach(d->policy, o);
-    }
+    lose_questions(d->policy);
+    if ((next = find_process(d)))
+        attach(d->policy, next);
 }
 
 /* --- its records --- */
@@ -364,25 +383,25 @@ static const char *on_ready(struct as_upstream *u, struct as_fleet_deployment *d
     u->policy_wants = r.wants;
     if (d)
         attach(ensure_policy(d), u);
-    else
-        u->fleet->early_policies++;
     return NULL;
 }
 
-static const char *on_event(struct as_policy *p, const struct as_policy_record *r)
+/* p: NULL if u is not asked now. */
+static const char *on_event(struct as_upstream *u, struct as_policy *p,
+                            const struct as_policy_record *r)
 {
     struct as_policy_event e;
 
     if (as_policy_get_event(r->body, &e))
         return "a malformed record of POLICY";
-    if (r->kind == AS_POLICY_MORE) {
-        on_more(p, e.id);
-    } else {
-        if (e.id < p->read || e.id > p->sent)
+    if (r->kind == AS_POLICY_READ) {
+        if (e.id < u->policy_read || e.id > u->policy_sent)
             return "READ of bytes that were not sent";
-        p->read = e.id;
-        if (p->n_more)
+        u->policy_read = e.id;
+        if (p && p->n_more)
             as_loop_defer(p->deploy->fleet->loop, &p->flush);
+    } else if (p) {
+        on_more(p, e.id);
     }
     return NULL;
 }
@@ -398,14 +417,14 @@ const char *as_policy_on_frame(struct as_upstream *u, const struct as_frame *f)
     if (!base_of(u).n)
         return "POLICY from a worker that is no policy process";
     while (!why && !u->has_ended && (got = as_policy_next(&rest, &r)) > 0) {
-        bool current = d && d->policy && d->policy->up == u;
+        struct as_policy *p = d && d->policy && d->policy->up == u ? d->policy : NULL;
 
         if (r.kind == AS_POLICY_READY)
             why = on_ready(u, d, r.body);
-        else if (r.kind == AS_POLICY_CHOICE && current)
-            why = on_choice(d->policy, r.body);
-        else if ((r.kind == AS_POLICY_MORE || r.kind == AS_POLICY_READ) && current)
-            why = on_event(d->policy, &r);
+        else if (r.kind == AS_POLICY_CHOICE && p)
+            why = on_choice(p, r.body);
+        else if (r.kind == AS_POLICY_MORE || r.kind == AS_POLICY_READ)
+            why = on_event(u, p, &r);
     }
     return why ? why : got < 0 ? "malformed POLICY" : NULL;
 }

@@ -34,6 +34,8 @@ const char *as_policy_on_frame(struct as_upstream *u, const struct as_frame *f);
 /* The upstream ends: as a policy process, or as a replica. To be called before core is told. died:
  * its process has. */
 void as_policy_on_upstream_end(struct as_upstream *u, bool died);
+/* The deployment has become known: its process may be ready already. */
+void as_policy_begin(struct as_fleet_deployment *d);
 /* The deployment has no router of its own any more. */
 void as_policy_remove(struct as_fleet_deployment *d);
 void as_policy_free(struct as_policy *p); /* NULL is fine; open questions are not answered */

@@ -30,12 +30,11 @@ struct as_policy {
     struct as_call *open[AS_POLICY_OPEN]; /* by the low bits of the question's id */
     uint32_t n_open;
     struct as_policy_known *known; /* sorted by number */
-    uint32_t n_known, cap_known, next_number;
+    uint32_t n_known, cap_known;
     struct as_policy_more *more;
     uint32_t n_more, cap_more;
-    struct as_buf out;   /* records of this turn */
-    uint64_t sent, read; /* bytes of records */
-    bool walked;         /* the replicas were looked at in this turn */
+    struct as_buf out; /* records of this turn */
+    bool walked;       /* the replicas were looked at in this turn */
     struct as_task flush;
 };
 
@@ -45,7 +44,7 @@ static inline struct as_str as_policy_within(struct as_str s, size_t most)
     return s.n <= most ? s : AS_STR("");
 }
 
-/* It has too much that it has not read. */
+/* There is a process, and it has too much that it has not read. */
 bool as_policy_is_over(const struct as_policy *p);
 /* Room for a record of that size, in this turn's frame or in the next one. */
 struct as_buf *as_policy_room(struct as_policy *p, size_t n);

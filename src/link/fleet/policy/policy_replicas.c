@@ -7,14 +7,14 @@
 
 bool as_policy_is_over(const struct as_policy *p)
 {
-    return p->sent + p->out.n - p->read > AS_POLICY_WINDOW;
+    return p->up->policy_sent + p->out.n - p->up->policy_read > AS_POLICY_WINDOW;
 }
 
 void as_policy_send_out(struct as_policy *p)
 {
     if (p->out.n)
         p->up->ops->policy(p->up, as_buf_slice(&p->out));
-    p->sent += p->out.n;
+    p->up->policy_sent += p->out.n;
     p->out.n = 0;
 }
 
@@ -55,7 +55,7 @@ static struct as_policy_known *add_known(struct as_policy *p, struct as_upstream
         p->cap_known = AS_MAX(2 * p->cap_known, 16u);
         p->known = as_xrealloc(p->known, p->cap_known * sizeof(*p->known));
     }
-    u->policy_number = ++p->next_number;
+    u->policy_number = ++u->fleet->policy_numbers;
     p->known[p->n_known] = (struct as_policy_known){
         .number = u->policy_number, .up = u, .slots = NOT_SAID, .reports = NOT_SAID};
     return &p->known[p->n_known++];

@@ -53,6 +53,8 @@ struct told {
     uint32_t numbers[8], n; /* replicas, in the order in which they came */
     uint64_t ids[8];        /* questions */
     uint32_t n_ids, gone, died, routed, completed, withdrawn, routed_to;
+    uint32_t bodies, body_bytes;
+    uint64_t bytes; /* of records, as READ counts them */
 };
 
 static void take(struct told *t, const struct as_frame *f)
@@ -62,7 +64,9 @@ static void take(struct told *t, const struct as_frame *f)
     struct as_policy_route route;
     struct as_policy_record r;
     struct as_policy_event e;
+    struct as_policy_body body;
 
+    t->bytes += f->n;
     while (as_policy_next(&rest, &r) > 0) {
         if (r.kind == AS_POLICY_REPLICA) {
             assert_int_equal(as_policy_get_replica(r.body, &replica), 0);
@@ -71,6 +75,10 @@ static void take(struct told *t, const struct as_frame *f)
         } else if (r.kind == AS_POLICY_ROUTE) {
             assert_int_equal(as_policy_get_route(r.body, &route), 0);
             t->ids[t->n_ids++] = route.id;
+        } else if (r.kind == AS_POLICY_BODY) {
+            assert_int_equal(as_policy_get_body(r.body, &body), 0);
+            t->bodies++;
+            t->body_bytes += (uint32_t)body.bytes.n;
         } else if (r.kind != AS_POLICY_ONGOING) {
             assert_int_equal(as_policy_get_event(r.body, &e), 0);
             t->gone += r.kind == AS_POLICY_GONE;
@@ -107,6 +115,16 @@ static void decline(struct hand *h, uint64_t id, enum as_policy_reason reason)
     struct as_buf b = {0};
 
     as_policy_put_choice(&b, &c);
+    as_frame_put_policy(&h->out, as_buf_slice(&b));
+    as_buf_fini(&b);
+}
+
+/* MORE or READ. */
+static void send_event(struct hand *h, enum as_policy_kind kind, uint64_t id)
+{
+    struct as_buf b = {0};
+
+    as_policy_put_event(&b, kind, &(struct as_policy_event){id, 0});
     as_frame_put_policy(&h->out, as_buf_slice(&b));
     as_buf_fini(&b);
 }
@@ -268,6 +286,53 @@ static void a_process_takes_over_from_another(void **state AS_UNUSED)
     end();
 }
 
+/* READ counts from the beginning of a link, whoever was asked meanwhile. */
+static void a_process_that_is_asked_again_goes_on_counting(void **state AS_UNUSED)
+{
+    struct told t = {0}, second = {0};
+    struct hand *h, *p, *next;
+    uint32_t first;
+
+    begin_with_policy();
+    h = join(0, "t0", true, &no_options);
+    p = join_policy(1, "p0", 0);
+    UNTIL_TOLD(p, &t, t.n == 1);
+    first = t.numbers[0];
+    next = join_policy(2, "p1", 0);
+    UNTIL_TOLD(next, &second, second.n == 1);
+    UNTIL_TOLD(p, &t, t.gone == 1); /* it need not keep what it knows */
+    die(2, "p1");
+    submit();
+    UNTIL_TOLD(p, &t, t.n == 2 && t.n_ids == 1);
+    assert_true(t.numbers[1] > first);
+    send_event(p, AS_POLICY_READ, t.bytes);
+    choose(p, t.ids[0], t.numbers[1]);
+    start(h, 1);
+    assert_int_equal(count(AS_POLICY_OUTCOME_CHOSEN), 1);
+    assert_int_equal(w.killed, 0);
+    end();
+}
+
+/* ROUTE had all of the body. */
+static void more_of_a_body_that_is_whole_is_nothing(void **state AS_UNUSED)
+{
+    struct told t = {0};
+    struct hand *h, *p;
+
+    begin_with_policy();
+    h = join(0, "t0", true, &no_options);
+    p = join_policy(2, "p0", 0);
+    UNTIL_TOLD(p, &t, t.n == 1);
+    submit();
+    UNTIL_TOLD(p, &t, t.n_ids == 1);
+    send_event(p, AS_POLICY_MORE, t.ids[0]);
+    UNTIL_TOLD(p, &t, t.bodies == 1);
+    assert_int_equal(t.body_bytes, 0);
+    choose(p, t.ids[0], t.numbers[0]);
+    start(h, 1);
+    end();
+}
+
 static void replicas_that_end_are_gone(void **state AS_UNUSED)
 {
     struct told t = {0};
@@ -404,6 +469,8 @@ int main(void)
         cmocka_unit_test(a_client_that_leaves_withdraws_its_question),
         cmocka_unit_test(the_end_of_the_process_answers_its_questions),
         cmocka_unit_test(a_process_takes_over_from_another),
+        cmocka_unit_test(a_process_that_is_asked_again_goes_on_counting),
+        cmocka_unit_test(more_of_a_body_that_is_whole_is_nothing),
         cmocka_unit_test(replicas_that_end_are_gone),
         cmocka_unit_test(unread_bytes_are_bounded),
         cmocka_unit_test(hostile_records_end_the_process),
