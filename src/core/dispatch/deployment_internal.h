@@ -100,8 +100,8 @@ struct as_deployment {
     bool multiplexed;          /* some replica has said which ones it holds */
     struct as_list preferring; /* QUEUED requests that wait for certain replicas; not in `queue` */
     uint32_t n_preferring;
-    bool pulls;                /* a replica may have come to hold a model for which requests wait */
-    struct as_due_heap routes; /* when their routes change */
+    bool pulls; /* what waits for certain replicas may have room at one: as_preference_run */
+    struct as_due_heap routes;      /* when their routes change */
     struct as_list preference_pool; /* struct as_preference that are not in use */
     struct as_rand rand;
     struct as_queue queue;

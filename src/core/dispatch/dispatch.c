@@ -181,7 +181,7 @@ void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns no
 }
 
 /* Adds the next requests for r, in the queue and among those that wait for it, to `best`. */
-static void find_for(const struct as_replica *r, const struct as_replica_capacity *t,
+static void find_for(struct as_replica *r, const struct as_replica_capacity *t,
                      struct as_request *best[AS_PRIORITIES])
 {
     const struct as_deployment *d = r->deployment;

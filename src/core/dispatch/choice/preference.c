@@ -56,25 +56,29 @@ static void consider(const struct as_deployment *d, struct as_request *q,
 }
 
 /* With fairness the next of a line may be behind others: it looks at AS_LINE_SCAN requests. */
-static void find_in_group(const struct as_replica *r, const struct as_group *g,
+static void find_in_group(const struct as_replica *r, struct as_group *g,
                           struct as_request *best[AS_PRIORITIES])
 {
     for (uint32_t p = 0; g->n && p < AS_PRIORITIES; p++) {
         uint32_t left = AS_LINE_SCAN;
+        bool some = false;
 
         AS_LIST_EACH_ENTRY(l, const struct as_preference_link, node, &g->line[p]) {
             if (as_replica_can_execute(r, l->preference->request)) {
                 consider(r->deployment, l->preference->request, best);
+                some = true;
                 if (!r->deployment->queue.fair)
                     break;
             }
-            if (!--left)
+            if (!--left) {
+                g->cut = g->cut || !some;
                 break;
+            }
         }
     }
 }
 
-void as_preference_find(const struct as_replica *r, struct as_request *best[AS_PRIORITIES])
+void as_preference_find(struct as_replica *r, struct as_request *best[AS_PRIORITIES])
 {
     find_in_group(r, &r->own, best);
     AS_LIST_EACH_ENTRY(h, const struct as_holding, of_replica, &r->held) {
@@ -94,7 +98,7 @@ bool as_preference_has_for(const struct as_replica *r)
 {
     struct as_request *best[AS_PRIORITIES] = {0};
 
-    as_preference_find(r, best);
+    as_preference_find((struct as_replica *)(uintptr_t)r, best);
     as_preference_forget(best);
     return best[0] || best[1] || best[2];
 }
@@ -111,6 +115,10 @@ bool as_preference_applies(const struct as_deployment *d, const struct as_reques
 
 void as_preference_add(struct as_preference *t, struct as_group *g, as_ns from, uint32_t rank)
 {
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (t->links[i].group == g)
+            return;
+    }
     if (t->n < AS_PREFERENCE_LINKS)
         t->links[t->n++] = (struct as_preference_link){
             .node = {0}, .group = g, .preference = t, .from = from, .rank = rank};
@@ -132,16 +140,23 @@ static struct as_preference *acquire_preference(struct as_deployment *d, struct 
     return t;
 }
 
-static void leave_lines(struct as_preference *t)
+static void leave_line(struct as_deployment *d, struct as_preference_link *l)
+{
+    struct as_group *g = l->group;
+
+    l->waits = false;
+    as_list_remove(&l->node);
+    if (--g->n <= AS_LINE_SCAN && g->cut) { /* what was out of sight may fit a free replica */
+        g->cut = false;
+        d->pulls = true;
+    }
+}
+
+static void leave_lines(struct as_deployment *d, struct as_preference *t)
 {
     for (uint32_t i = 0; i < t->n; i++) {
-        struct as_preference_link *l = &t->links[i];
-
-        if (!l->waits)
-            continue;
-        l->waits = false;
-        as_list_remove(&l->node);
-        l->group->n--;
+        if (t->links[i].waits)
+            leave_line(d, &t->links[i]);
     }
 }
 
@@ -190,7 +205,7 @@ static void fill_by_policy(struct as_deployment *d, struct as_preference *t, as_
 {
     struct as_request *q = t->request;
 
-    leave_lines(t);
+    leave_lines(d, t);
     t->n = 0;
     t->ask_at = AS_NEVER;
     t->any_from = now;
@@ -206,7 +221,7 @@ static void fill_by_policy(struct as_deployment *d, struct as_preference *t, as_
 static void fill_by_choice(struct as_deployment *d, struct as_preference *t,
                            const struct as_router_choice *choice, as_ns now)
 {
-    leave_lines(t);
+    leave_lines(d, t);
     t->n = 0;
     t->of_model = false;
     t->any_from = AS_NEVER;
@@ -258,7 +273,7 @@ void as_preference_end(struct as_deployment *d, struct as_request *q)
     if (!t)
         return;
     stop_asking(d, t);
-    leave_lines(t);
+    leave_lines(d, t);
     as_due_heap_remove(&d->routes, &t->due);
     q->preference = NULL;
     as_list_push(&d->preference_pool, &t->pool);
@@ -376,7 +391,7 @@ void as_preference_hurry(struct as_deployment *d, struct as_preference *t)
 }
 
 /* Removes the link to r alone, if there is one. True: nothing is left that it waits for. */
-static bool drop_link(struct as_preference *t, const struct as_replica *r)
+static bool drop_link(struct as_preference *t, struct as_replica *r)
 {
     bool dropped = false, waits = false;
 
@@ -385,11 +400,8 @@ static bool drop_link(struct as_preference *t, const struct as_replica *r)
 
         if (l->group == &r->own) {
             dropped = true;
-            if (l->waits) {
-                as_list_remove(&l->node);
-                l->group->n--;
-            }
-            l->waits = false;
+            if (l->waits)
+                leave_line(r->deployment, l);
             l->group = NULL;
         }
         waits = waits || l->waits;
@@ -473,7 +485,7 @@ void as_preference_run(struct as_deployment *d, as_ns now)
             continue;
         d->pulls = false;
         for (uint32_t i = 0; i < d->n_replicas; i++) {
-            if (d->replicas[i]->n_held)
+            if (d->replicas[i]->n_held || d->replicas[i]->own.n)
                 as_dispatch_pull(d->replicas[i], now);
         }
     }

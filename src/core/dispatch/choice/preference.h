@@ -28,6 +28,7 @@ struct as_replica;
 struct as_group {
     struct as_list line[AS_PRIORITIES]; /* struct as_preference_link, by age */
     uint32_t n;                         /* requests that wait */
+    bool cut;                           /* a search has ended at AS_LINE_SCAN, and found none */
     struct as_replica *replica;         /* its only member; NULL: those in `members` */
     struct as_holding **members;        /* in any order */
     uint32_t n_members, cap_members;
@@ -76,7 +77,7 @@ void as_group_init(struct as_group *g, struct as_replica *only);
 struct as_replica *as_group_find_free(struct as_group *g, const struct as_request *q);
 #define AS_GROUP_SCAN 64u
 /* Requests of a line that are looked at when caps of models delay the first ones. Those behind wait
- * until these have gone, or their own time is over. */
+ * until enough of these have gone, or their own time is over. */
 #define AS_LINE_SCAN 64u
 
 /* May q (in no list) have preferences? */
@@ -91,11 +92,11 @@ void as_preference_wait(struct as_deployment *d, struct as_request *q, as_ns now
 void as_preference_dequeue(struct as_deployment *d, struct as_request *q);
 /* Frees the preference of q, which does not wait (yet, or any more). */
 void as_preference_end(struct as_deployment *d, struct as_request *q);
-/* Adds a link to a preference that is being filled. */
+/* Adds a link to a preference that is being filled; no effect if it has one to that group. */
 void as_preference_add(struct as_preference *t, struct as_group *g, as_ns from, uint32_t rank);
 /* Of the requests that wait for r, by its groups, and that r can execute: the next one of each
  * priority, if it goes before that in `best`. as_preference_forget must follow. */
-void as_preference_find(const struct as_replica *r, struct as_request *best[AS_PRIORITIES]);
+void as_preference_find(struct as_replica *r, struct as_request *best[AS_PRIORITIES]);
 void as_preference_forget(struct as_request *const best[AS_PRIORITIES]);
 bool as_preference_has_for(const struct as_replica *r); /* there is one */
 /* Something of this preference is to be decided anew, at the next as_preference_run. */

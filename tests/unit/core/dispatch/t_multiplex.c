@@ -1,4 +1,5 @@
 /* Specification of core/dispatch/choice/multiplex, and of routers of the user's own. */
+#include "core/dispatch/deployment_internal.h"
 #include "support/deployment_world.h"
 
 static void model(struct world *w, char c, uint64_t key)
@@ -298,6 +299,46 @@ static void test_a_choice_at_once(void **state AS_UNUSED)
     world_free(w);
 }
 
+static void test_a_replica_chosen_twice_counts_once(void **state AS_UNUSED)
+{
+    struct world *w = asking(1, 1);
+
+    w->choice = choose(w, "AA,A");
+    submit_all(w, "ab");
+    assert_int_equal(req(w, 'b')->preference->n, 1);
+    assert_int_equal(rep(w, 'A')->own.n, 1);
+    expect(w, "a? a>A b?");
+    world_free(w);
+}
+
+/* A has room, but the cap of their model delays the first AS_LINE_SCAN that wait for A, and the
+ * one behind them is not looked at. When one of them leaves it is. */
+static void test_those_behind_a_long_line_have_their_turn(void **state AS_UNUSED)
+{
+    struct world *w = asking(1, 2);
+    struct as_request many[AS_LINE_SCAN];
+
+    assert_int_equal(as_deployment_set_model(w->d, 0, 1), 0);
+    req(w, 'b')->model = req(w, 'z')->model = 1;
+    w->choice = choose(w, "A");
+    submit_all(w, "ab");
+    for (uint32_t i = 0; i < AS_LINE_SCAN; i++) {
+        as_request_init(&many[i]);
+        assert_int_equal(as_deployment_submit(w->d, &many[i], w->now), 0);
+    }
+    submit_all(w, "z");
+    w->n = 0;
+    done(w, 'b');
+    expect(w, "");
+    as_deployment_cancel(w->d, &many[0], w->now);
+    assert_int_equal(req(w, 'z')->state, AS_REQ_SENT);
+    for (uint32_t i = 1; i < AS_LINE_SCAN; i++) {
+        w->n = 0; /* it has names for 26 requests only */
+        as_deployment_cancel(w->d, &many[i], w->now);
+    }
+    world_free(w);
+}
+
 static void test_no_answer_in_time(void **state AS_UNUSED)
 {
     struct as_router_conf c = AS_ROUTER_CONF_DEFAULT;
@@ -409,6 +450,8 @@ int main(void)
         cmocka_unit_test(test_the_first_report_while_sessions_wait),
         cmocka_unit_test(test_the_choice_is_followed),
         cmocka_unit_test(test_a_choice_at_once),
+        cmocka_unit_test(test_a_replica_chosen_twice_counts_once),
+        cmocka_unit_test(test_those_behind_a_long_line_have_their_turn),
         cmocka_unit_test(test_no_answer_in_time),
         cmocka_unit_test(test_no_choice),
         cmocka_unit_test(test_all_chosen_are_busy_so_it_is_asked_again),
