@@ -79,20 +79,22 @@ static uint32_t width(const struct worker *w)
                                   : as_replica_cap(w->replica));
 }
 
-/* It has all of its slots, and a new worker beside it warms up. */
-static bool is_warm(const struct sim *s, const struct worker *w)
+/* It has all of its slots, and a new worker beside it warms up. late: the timer that gives it the
+ * last of them may not have fired. */
+static bool is_warm(const struct sim *s, const struct worker *w, as_ns late)
 {
     return w->registered && w->granted && !w->draining &&
            as_replica_breaker(w->replica) == AS_BREAKER_CLOSED &&
-           (!s->scenario.slow_start || !w->warms || s->now >= w->ready_at + s->scenario.slow_start);
+           (!s->scenario.slow_start || !w->warms ||
+            s->now >= w->ready_at + s->scenario.slow_start + late);
 }
 
-static bool has_warm_peer(const struct sim *s, const struct worker *w, as_ns since)
+static bool has_warm_peer(const struct sim *s, const struct worker *w, as_ns since, as_ns late)
 {
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *o = s->workers[i];
 
-        if (o != w && is_warm(s, o) && o->ready_at <= since)
+        if (o != w && is_warm(s, o, late) && o->ready_at <= since)
             return true;
     }
     return false;
@@ -104,7 +106,9 @@ void note_grant(struct sim *s, struct worker *w)
         return;
     w->ready_at = s->now;
     w->warms = s->scenario.slow_start && s->now > s->scenario.slow_start &&
-               has_warm_peer(s, w, s->now - s->scenario.slow_start);
+               has_warm_peer(s, w, s->now - s->scenario.slow_start, 0);
+    w->may_warm = w->warms &&
+                  !has_warm_peer(s, w, s->now - s->scenario.slow_start, s->scenario.timer_late + 1);
 }
 
 static uint32_t slow_width(const struct sim *s, const struct worker *w, as_ns now)
@@ -122,12 +126,19 @@ void check_caps(struct sim *s)
         uint32_t cap = w->registered ? as_replica_cap(w->replica) : 0, least = UINT32_MAX;
         as_ns late = s->scenario.timer_late + 1;
 
-        if (!w->registered || !w->granted)
+        if (!w->registered)
             continue;
+        if (!w->granted) {
+            w->may_warm = w->may_warm || (w->warms && !has_warm_peer(s, w, AS_NEVER, late));
+            continue;
+        }
         s->expected.warmed += w->warms && cap == 1 && w->granted > 1;
         if (s->scenario.harmful && cap) /* peers may be ejected, which core sees later */
             continue;
-        w->warms = w->warms && has_warm_peer(s, w, AS_NEVER);
+        w->warms = w->warms && has_warm_peer(s, w, AS_NEVER, 0);
+        if (w->warms && (w->may_warm || !has_warm_peer(s, w, AS_NEVER, late)))
+            w->warms = !s->scenario.adaptive && cap != UINT32_MAX; /* core decides */
+        w->may_warm = false;
         if (w->warms)
             least = slow_width(s, w, s->now - AS_MIN(late, s->now));
         if (s->scenario.adaptive ? cap < 1 : cap < AS_MIN(least, w->granted))

@@ -2,6 +2,9 @@
  * killed. Some harmless requests look the same, or differ only in parts that must be read. */
 #include "sim.h"
 
+/* From then on nothing does harm, so that some worker is left in the end. */
+#define WORKERS_HARMED (WORKERS_MAX - 32u)
+
 #define DELAY_MAX                                                                                  \
     (100 * AS_US) /* longest delay of a link, and from finding a worker unhealthy to its death */
 
@@ -115,7 +118,7 @@ bool harm_begins(struct sim *s, struct worker *w, uint64_t stream)
     if (s->scenario.harmful && c->runs - c->free_runs > s->scenario.attempts)
         fail(s, "call %u runs more than %u times", w->streams[stream / 2].call,
              s->scenario.attempts);
-    if (!p || !chance(s, p->works))
+    if (!p || !chance(s, p->works) || s->n_workers > WORKERS_HARMED)
         return false;
     trace(s, "call %u does harm to worker %u", w->streams[stream / 2].call, w->number);
     w->stalled = w->stalled || p->blocks;

@@ -169,6 +169,7 @@ struct worker {
     uint32_t granted, prefetch, most_granted;
     bool draining, recalling;
     bool warms;             /* slow start … */
+    bool may_warm;          /* … unless core has ended it: it had no slots, or a timer is late */
     as_ns ready_at;         /* … since it had slots first */
     bool lacks[MODELS_MAX]; /* models that it does not serve */
     uint32_t recalled;
