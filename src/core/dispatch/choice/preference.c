@@ -475,11 +475,16 @@ void as_preference_expire(struct as_deployment *d, as_ns now)
     }
 }
 
-void as_preference_run(struct as_deployment *d, as_ns now)
+static bool is_due(const struct as_deployment *d, as_ns now)
 {
-    const struct as_due *due;
+    const struct as_due *due = as_due_heap_first(&d->routes);
 
-    while (d->pulls || ((due = as_due_heap_first(&d->routes)) && due->at <= now)) {
+    return d->pulls || (due && due->at <= now);
+}
+
+static void run_due(struct as_deployment *d, as_ns now)
+{
+    while (is_due(d, now)) {
         as_preference_expire(d, now);
         if (!d->pulls)
             continue;
@@ -488,6 +493,15 @@ void as_preference_run(struct as_deployment *d, as_ns now)
             if (d->replicas[i]->n_held || d->replicas[i]->own.n)
                 as_dispatch_pull(d->replicas[i], now);
         }
+    }
+}
+
+void as_preference_run(struct as_deployment *d, as_ns now)
+{
+    while (is_due(d, now)) {
+        run_due(d, now);
+        if (d->n_suspects) /* turns_owed may have become 0 */
+            as_quarantine_schedule(d, now);
     }
 }
 
@@ -502,6 +516,8 @@ void as_deployment_routed(struct as_deployment *d, struct as_request *q,
     t->ask_until = AS_NEVER;
     fill_by_choice(d, t, choice, now);
     advance(d, q, now);
+    if (d->n_suspects) /* turns_owed may have become 0 */
+        as_quarantine_schedule(d, now);
     as_dispatch_balance(d, now);
 }
 

@@ -288,6 +288,47 @@ static void test_those_of_a_dropped_model_have_no_turn(void **state AS_UNUSED)
     expect_turn_of_suspect(w);
 }
 
+static struct as_router_choice only(struct world *w, char r)
+{
+    struct as_router_choice c = {.n = 1};
+
+    c.of[0].replica = rep(w, r);
+    return c;
+}
+
+/* The answer of the user's router comes after the deadline of d, for which it was asked. */
+static void test_those_that_a_router_answers_too_late_have_no_turn(void **state AS_UNUSED)
+{
+    struct as_router_conf conf = AS_ROUTER_CONF_DEFAULT;
+    struct as_router_choice late;
+    struct world *w;
+
+    conf.asks = true;
+    w = world_new_conf(-1, &conf);
+    make_requests(w, "abcdef", true, 0);
+    join(w, 'K', 2, 0);
+    w->choice = only(w, 'K');
+    submit_all(w, "ab");
+    die(w, 'K', 'b', AS_LOSS_CRASHED);
+    join(w, 'A', 1, 0);
+    join(w, 'X', 1, 0);
+    late = w->choice = only(w, 'X');
+    submit_all(w, "c");
+    w->choice = only(w, 'A');
+    submit_all(w, "e");
+    w->choice.n = 0;
+    req(w, 'd')->deadline = w->now + AS_MS;
+    submit_all(w, "d");
+    w->n = 0;
+    done(w, 'a'); /* d and e have their turn */
+    expect(w, "e>A");
+    w->now += AS_MS;
+    as_deployment_routed(w->d, req(w, 'd'), &late, w->now);
+    expect(w, "d=EDEADLINE ~d");
+    assert_int_equal(as_replica_quarantine(rep(w, 'A')), AS_QUARANTINE_RESERVED);
+    world_free(w);
+}
+
 /* Under overload the queue is never empty: a suspect has its turn each time that the requests that
  * waited have been sent. */
 static void test_suspects_have_turns_under_overload(void **state AS_UNUSED)
@@ -509,6 +550,7 @@ int main(void)
         cmocka_unit_test(test_requests_that_left_have_no_turn),
         cmocka_unit_test(test_those_that_fall_back_have_no_turn),
         cmocka_unit_test(test_those_of_a_dropped_model_have_no_turn),
+        cmocka_unit_test(test_those_that_a_router_answers_too_late_have_no_turn),
         cmocka_unit_test(test_suspects_have_turns_under_overload),
         cmocka_unit_test(test_a_replica_that_does_not_get_idle_is_released),
         cmocka_unit_test(test_quarantine_does_not_last_for_ever),
