@@ -73,7 +73,8 @@ struct as_router_plugin {
                        const struct as_router_replica *replicas, uint32_t n,
                        struct as_router_pick *picks);
     /* Each of these may be NULL. A request was sent to the replica with that id; one has ended
-     * there. */
+     * there: it was answered, comes back, or the replica has died. The second call follows once
+     * after each of the first. */
     void (*on_routed)(void *state, uint64_t replica);
     void (*on_completed)(void *state, uint64_t replica);
 };

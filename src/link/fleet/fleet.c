@@ -143,6 +143,7 @@ void as_fleet_finish_call(struct as_upstream *u, struct as_call *c, struct as_mo
 
 void as_fleet_lose_call(struct as_upstream *u, struct as_call *c, enum as_loss loss)
 {
+    as_fleet_note_ended(u, c);
     as_replica_lose_request(u->replica, &c->core, loss, as_loop_now(u->fleet->loop));
     as_upstream_check_retired(u);
 }

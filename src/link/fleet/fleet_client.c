@@ -205,6 +205,7 @@ static void submit_call(struct as_fleet *f, struct as_call *c)
         c->core.idempotent = d->options.idempotent == AS_FLEET_IDEMPOTENT;
     if (__builtin_expect(d->options.per_caller, 0))
         count_for_owner(f, c);
+    c->question = 0; /* another deployment's router may have been asked */
     as_fleet_set_keys(d, c);
     deadline = c->core.deadline; /* read now: submitting may answer and free the call */
     err = c->only ? as_deployment_submit_to(c->only, &c->core, as_loop_now(f->loop))

@@ -11,6 +11,7 @@
 #include "core/queue/model_stat.h"
 #include "link/call/call_graph.h"
 #include "link/fleet/fleet.h"
+#include "link/call/route_key.h"
 #include "link/fleet/unknown_peer.h"
 #include "link/plugin/plugin.h"
 #include "wire/frame/frame_router.h"
@@ -270,7 +271,6 @@ void as_fleet_set_options(struct as_fleet_deployment *d, const struct as_fleet_o
 
 /* --- how replicas are chosen: fleet_router.c --- */
 
-/* The settings of the deployment, else those of the server; whether a policy process is asked. */
 /* Begins with the router in C of d, if there is one and it has not begun yet. */
 void as_fleet_begin_plugin(struct as_fleet_deployment *d);
 /* Frees what belongs to routers of the user's own; core is gone. */
@@ -278,13 +278,20 @@ void as_fleet_free_router(struct as_fleet_deployment *d);
 /* Puts c to the router of the user's own: as as_deployment_ops.ask. */
 bool as_fleet_ask_router(struct as_fleet_deployment *d, struct as_call *c,
                          struct as_router_choice *ret);
-/* c was sent to u; it has ended there. For routers of the user's own. */
+/* c was sent to u; it has ended there, or comes back from there. For routers of the user's own. */
 void as_fleet_note_sent(struct as_upstream *u, struct as_call *c);
 void as_fleet_note_ended(struct as_upstream *u, struct as_call *c);
+/* u ends, with all that was sent to it. To be called before core is told. died: its process has. */
+void as_fleet_note_upstream_end(struct as_upstream *u, bool died);
+/* The settings of the deployment, else those of the server; and whether a router of the user's own
+ * is asked. */
 struct as_router_conf as_fleet_router_conf(const struct as_fleet_deployment *d);
 /* How its workers want replicas to be chosen. A policy that is not known is logged, and the
  * server's is used. */
 void as_fleet_set_router(struct as_fleet_deployment *d, const struct as_frame_router *said);
+/* The model and the session that a request for d names. */
+struct as_route_ids as_fleet_find_ids(const struct as_fleet_deployment *d,
+                                      const struct as_payload *p);
 /* Sets the keys of a request's model and session, as its payload names them. */
 void as_fleet_set_keys(const struct as_fleet_deployment *d, struct as_call *c);
 /* models: a checked report of multiplexed models. */

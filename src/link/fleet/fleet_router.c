@@ -84,24 +84,44 @@ bool as_fleet_ask_router(struct as_fleet_deployment *d, struct as_call *c,
 
 void as_fleet_note_sent(struct as_upstream *u, struct as_call *c)
 {
-    if (u->policy_number)
-        as_policy_note_sent(u->deploy, c, u);
-    as_plugin_note_sent(&u->deploy->plugin, u->replica);
+    c->routed_to = u->policy_number;
+    if (c->routed_to)
+        as_policy_note_sent(u->deploy, c);
+    if (u->deploy->plugin.table) {
+        as_plugin_note_sent(&u->deploy->plugin, u->replica);
+        u->plugin_sent++;
+    }
 }
 
 void as_fleet_note_ended(struct as_upstream *u, struct as_call *c)
 {
     if (c->routed_to)
         as_policy_note_ended(u->deploy, c);
-    as_plugin_note_ended(&u->deploy->plugin, u->replica);
+    if (u->plugin_sent) {
+        as_plugin_note_ended(&u->deploy->plugin, u->replica);
+        u->plugin_sent--;
+    }
+}
+
+void as_fleet_note_upstream_end(struct as_upstream *u, bool died)
+{
+    as_policy_on_upstream_end(u, died);
+    for (; u->plugin_sent; u->plugin_sent--)
+        as_plugin_note_ended(&u->deploy->plugin, u->replica);
+}
+
+struct as_route_ids as_fleet_find_ids(const struct as_fleet_deployment *d,
+                                      const struct as_payload *p)
+{
+    const char *header = d->router.session_header;
+
+    return as_route_find_ids(p, header[0] ? as_str_of(header) : AS_STR(AS_ROUTE_SESSION_HEADER));
 }
 
 void as_fleet_set_keys(const struct as_fleet_deployment *d, struct as_call *c)
 {
     uint64_t seed = d->fleet->conf.deployment.seed;
-    const char *header = d->router.session_header;
-    struct as_route_ids ids = as_route_find_ids(
-        &c->payload, header[0] ? as_str_of(header) : AS_STR(AS_ROUTE_SESSION_HEADER));
+    struct as_route_ids ids = as_fleet_find_ids(d, &c->payload);
 
     c->core.model_key = ids.model.n ? as_route_key(ids.model, seed) : 0;
     c->core.session_key = ids.session.n ? as_route_key(ids.session, seed) : 0;

@@ -72,8 +72,9 @@ struct as_upstream {
     uint32_t policy_wants;              /* … and what it is told beside: AS_POLICY_WANTS_… */
     uint64_t policy_sent, policy_read;  /* bytes of records that it was sent, and has read */
     uint32_t policy_number;             /* of its replica there (policy.h); 0: none */
-    uint32_t n_reports;                 /* REPORTs that were accepted */
-    bool retiring;                      /* gets nothing new; reported when all is answered */
+    uint32_t plugin_sent; /* requests that have not ended here, as a router in C was told */
+    uint32_t n_reports;   /* REPORTs that were accepted */
+    bool retiring;        /* gets nothing new; reported when all is answered */
     uint64_t models[AS_DEPLOYMENT_MODELS_MAX /
                     64]; /* a bit for each model that its worker has registered */
     struct as_list node; /* the fleet's list */

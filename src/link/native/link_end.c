@@ -171,7 +171,7 @@ void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
     /* before core is told: its answers may call this link again */
     as_link_move(l, AS_LINK_ENDED);
     as_list_remove(&l->up.node);
-    as_policy_on_upstream_end(&l->up, l->life == AS_LINK_DEAD);
+    as_fleet_note_upstream_end(&l->up, l->life == AS_LINK_DEAD);
     if (l->up.process && l->up.process->up == &l->up)
         l->up.process->up = NULL;
     if (l->up.replica)

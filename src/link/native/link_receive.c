@@ -269,6 +269,7 @@ static void on_returned(struct as_link *l, const struct as_frame *f)
             return;
         }
         as_link_remove_call(l, c);
+        as_fleet_note_ended(&l->up, c);
         as_replica_returned(l->up.replica, &c->core, now_of(l));
     }
     n = as_link_collect_held(l, ids); /* the worker keeps those that it has not returned */

@@ -85,7 +85,7 @@ static void end_simple(struct as_simple *s, const char *reason, as_ns since)
                  as_replica_unanswered(s->up.replica), reason);
     as_simple_registry_remove(s);
     as_list_remove(&s->up.node);
-    as_policy_on_upstream_end(&s->up, false);
+    as_fleet_note_upstream_end(&s->up, false);
     as_replica_drain(s->up.replica, true, now_of(s));
     as_simple_conn_close_all(s);
     (void)as_replica_free(s->up.replica, UINT64_MAX, AS_LOSS_UNKNOWN, now_of(s));

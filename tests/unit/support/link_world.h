@@ -52,6 +52,8 @@ static struct {
     struct hand hand[HANDS];
     struct request q[CALLS];
     uint32_t n;
+    const struct as_meta *meta; /* of requests that are submitted */
+    uint32_t n_meta;
     uint32_t ready, gone, killed, retired, answers, left;
     const struct as_frame_traffic *traffic; /* sent by workers that join; or NULL */
     char why[256];                          /* of the last kill, or answer */
@@ -433,7 +435,8 @@ AS_UNUSED static struct request *submit_bytes(const uint8_t *values, const int64
     q->call.core.model = as_registry_at(w.client.registry, 0)->index;
     q->call.core.idempotent = as_registry_at(w.client.registry, 0)->idempotent;
     q->call.deployment = as_registry_at(w.client.registry, 0)->deployment;
-    q->call.payload.msg = (struct as_msg){.tensors = &q->t, .n_tensors = 1};
+    q->call.payload.msg =
+        (struct as_msg){.tensors = &q->t, .n_tensors = 1, .meta = w.meta, .n_meta = w.n_meta};
     q->call.arena = &q->arena;
     q->call.on_answer = on_answer;
     q->call.on_release = on_release;

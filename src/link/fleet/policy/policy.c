@@ -32,15 +32,6 @@ static void close_question(struct as_policy *p, struct as_call *c, enum as_polic
     count(p, o);
 }
 
-static struct as_str find_meta(const struct as_meta *meta, uint32_t n, const char *name)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (as_str_eq(meta[i].key, as_str_of(name)))
-            return as_policy_within(meta[i].value, AS_POLICY_TEXT);
-    }
-    return AS_STR("");
-}
-
 /* The bytes that the router sees. A body that is still to be laid out is not shown. */
 static struct as_str shown_body(const struct as_payload *p)
 {
@@ -50,26 +41,21 @@ static struct as_str shown_body(const struct as_payload *p)
 }
 
 /* What the router sees of the request. */
-static void describe(const struct as_call *c, struct as_policy_route *r)
+static void describe(const struct as_fleet_deployment *d, const struct as_call *c,
+                     struct as_policy_route *r)
 {
     const struct as_payload *p = &c->payload;
-    const struct as_meta *meta = p->msg.meta;
-    uint32_t n = p->msg.n_meta;
+    struct as_route_ids ids = as_fleet_find_ids(d, p);
+    bool is_http = p->kind == AS_FRAME_HTTP;
 
     r->kind = (uint8_t)(p->kind ? p->kind : AS_FRAME_TENSOR);
-    r->request_id = as_policy_within(p->msg.id, AS_POLICY_TEXT);
-    if (p->kind == AS_FRAME_HTTP) {
-        meta = p->http->meta;
-        n = p->http->n_meta;
-        r->request_id = as_policy_within(p->http->id, AS_POLICY_TEXT);
-        r->session_id = find_meta(meta, n, "x-session-id");
-    } else if (p->kind == AS_FRAME_CALL) {
+    r->request_id = as_policy_within(is_http ? p->http->id : p->msg.id, AS_POLICY_TEXT);
+    if (p->kind == AS_FRAME_CALL)
         r->method = as_policy_within(p->pieces ? p->pieces->method
                                                : as_body_method((const uint8_t *)p->body.p),
                                      AS_POLICY_TEXT);
-        r->session_id = find_meta(meta, n, "serve_session_id");
-    }
-    r->model_id = find_meta(meta, n, "serve_multiplexed_model_id");
+    r->model_id = as_policy_within(ids.model, AS_POLICY_TEXT);
+    r->session_id = as_policy_within(ids.session, AS_POLICY_TEXT);
     r->body = shown_body(p);
     r->body_len = r->body.n;
     r->body.n = AS_MIN(r->body.n, (size_t)AS_POLICY_BODY_FIRST);
@@ -94,7 +80,7 @@ bool as_policy_ask(struct as_fleet_deployment *d, struct as_call *c)
     c->asked_at = as_loop_now(d->fleet->loop);
     *slot_of(p, r.id) = c;
     p->n_open++;
-    describe(c, &r);
+    describe(d, c, &r);
     as_policy_put_route(as_policy_room(p, AS_POLICY_BODY_FIRST + 8 * AS_POLICY_TEXT), &r);
     return true;
 }
@@ -113,13 +99,11 @@ void as_policy_unask(struct as_fleet_deployment *d, struct as_call *c)
         as_policy_put_news(p, AS_POLICY_WITHDRAWN, c->question, 0);
 }
 
-void as_policy_note_sent(struct as_fleet_deployment *d, struct as_call *c, struct as_upstream *u)
+void as_policy_note_sent(struct as_fleet_deployment *d, const struct as_call *c)
 {
     struct as_policy *p = d->policy;
 
-    c->routed_to = u->policy_number;
-    if (p && p->up && c->question && c->routed_to && p->wants & AS_POLICY_WANTS_ROUTED &&
-        !as_policy_is_over(p))
+    if (p && p->up && c->question && p->wants & AS_POLICY_WANTS_ROUTED && !as_policy_is_over(p))
         as_policy_put_news(p, AS_POLICY_ROUTED, c->question, c->routed_to);
 }
 

@@ -25,8 +25,10 @@ bool as_policy_ask(struct as_fleet_deployment *d, struct as_call *c);
 /* The answer is not needed any more. No effect if c has no open question. */
 void as_policy_unask(struct as_fleet_deployment *d, struct as_call *c);
 
-/* c was sent to the replica of u; and has ended there. For a router that has hooks for this. */
-void as_policy_note_sent(struct as_fleet_deployment *d, struct as_call *c, struct as_upstream *u);
+/* c was sent to the replica c->routed_to; and has ended there. For a router that has hooks for
+ * this.
+ */
+void as_policy_note_sent(struct as_fleet_deployment *d, const struct as_call *c);
 void as_policy_note_ended(struct as_fleet_deployment *d, struct as_call *c);
 
 /* A frame POLICY from a worker. NULL, or what is wrong with it. */

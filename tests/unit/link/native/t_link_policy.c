@@ -54,7 +54,8 @@ struct told {
     uint64_t ids[8];        /* questions */
     uint32_t n_ids, gone, died, routed, completed, withdrawn, routed_to;
     uint32_t bodies, body_bytes;
-    uint64_t bytes; /* of records, as READ counts them */
+    char model[32], session[32]; /* of the last question */
+    uint64_t bytes;              /* of records, as READ counts them */
 };
 
 static void take(struct told *t, const struct as_frame *f)
@@ -75,6 +76,8 @@ static void take(struct told *t, const struct as_frame *f)
         } else if (r.kind == AS_POLICY_ROUTE) {
             assert_int_equal(as_policy_get_route(r.body, &route), 0);
             t->ids[t->n_ids++] = route.id;
+            snprintf(t->model, sizeof(t->model), "%.*s", AS_STR_FMT(route.model_id));
+            snprintf(t->session, sizeof(t->session), "%.*s", AS_STR_FMT(route.session_id));
         } else if (r.kind == AS_POLICY_BODY) {
             assert_int_equal(as_policy_get_body(r.body, &body), 0);
             t->bodies++;
@@ -313,6 +316,69 @@ static void a_process_that_is_asked_again_goes_on_counting(void **state AS_UNUSE
     end();
 }
 
+/* A router sees the ids by which the built-in policies go. */
+static void a_question_has_the_ids_of_the_request(void **state AS_UNUSED)
+{
+    const struct as_meta meta[] = {{.key = AS_STR("multiplexed-model-id"), .value = AS_STR("m1")},
+                                   {.key = AS_STR("x-user"), .value = AS_STR("ann")}};
+    struct as_frame_router r = {.session_header = "x-user"};
+    struct told t = {0};
+    struct hand *p;
+
+    begin_with_policy();
+    join(0, "t0", true, &no_options);
+    p = join_policy(2, "p0", 0);
+    UNTIL_TOLD(p, &t, t.n == 1);
+    as_fleet_set_router(app(), &r);
+    w.meta = meta;
+    w.n_meta = AS_COUNT(meta);
+    submit();
+    UNTIL_TOLD(p, &t, t.n_ids == 1);
+    assert_string_equal(t.model, "m1");
+    assert_string_equal(t.session, "ann");
+    end();
+}
+
+/* --- a router in C --- */
+
+static uint32_t routed, completed;
+
+static void note_routed(void *state AS_UNUSED, uint64_t replica AS_UNUSED)
+{
+    routed++;
+}
+
+static void note_completed(void *state AS_UNUSED, uint64_t replica AS_UNUSED)
+{
+    completed++;
+}
+
+static void destroy(void *state AS_UNUSED)
+{
+}
+
+/* on_completed follows each on_routed, also when the replica has died. */
+static void a_router_in_c_can_count(void **state AS_UNUSED)
+{
+    static const struct as_router_plugin table = {
+        .destroy = destroy, .on_routed = note_routed, .on_completed = note_completed};
+    struct hand *h;
+
+    routed = completed = 0;
+    begin(asking());
+    h = join(0, "t0", true, &no_options);
+    app()->plugin.table = &table;
+    submit();
+    submit();
+    start(h, 2);
+    assert_int_equal(routed, 2);
+    as_frame_put_end(&h->out, h->streams[0], 1);
+    UNTIL(completed == 1);
+    die(0, "t0");
+    UNTIL(completed == 2);
+    end();
+}
+
 /* ROUTE had all of the body. */
 static void more_of_a_body_that_is_whole_is_nothing(void **state AS_UNUSED)
 {
@@ -471,6 +537,8 @@ int main(void)
         cmocka_unit_test(a_process_takes_over_from_another),
         cmocka_unit_test(a_process_that_is_asked_again_goes_on_counting),
         cmocka_unit_test(more_of_a_body_that_is_whole_is_nothing),
+        cmocka_unit_test(a_question_has_the_ids_of_the_request),
+        cmocka_unit_test(a_router_in_c_can_count),
         cmocka_unit_test(replicas_that_end_are_gone),
         cmocka_unit_test(unread_bytes_are_bounded),
         cmocka_unit_test(hostile_records_end_the_process),
