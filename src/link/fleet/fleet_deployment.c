@@ -84,7 +84,7 @@ struct as_fleet_deployment *as_fleet_get_deployment(struct as_fleet *f, struct a
     d->fleet = f;
     d->name = as_str_dup(name);
     d->number = n;
-    d->unserved_since = AS_NEVER;
+    d->unserved_since = d->counting.due = AS_NEVER;
     d->options.request_timeout = f->conf.request_timeout;
     atomic_init(&d->down, false);
     atomic_init(&d->expected, false);
@@ -92,7 +92,6 @@ struct as_fleet_deployment *as_fleet_get_deployment(struct as_fleet *f, struct a
     atomic_init(&d->late, false);
     atomic_init(&d->ready, false);
     atomic_init(&d->asleep, false);
-    d->counting.due = AS_NEVER;
     as_timer_init(&d->timer, f->loop, on_deadline);
     as_task_init(&d->work, on_work);
     f->deploys[n] = d;

@@ -63,7 +63,8 @@ static struct as_policy_known *add_known(struct as_policy *p, struct as_upstream
 
 void as_policy_forget_known(struct as_policy *p, struct as_policy_known *k, bool died)
 {
-    as_policy_put_news(p, AS_POLICY_GONE, died, k->number);
+    if (k->slots != NOT_SAID)
+        as_policy_put_news(p, AS_POLICY_GONE, died, k->number);
     k->up->policy_number = 0;
     memmove(k, k + 1, (size_t)(&p->known[p->n_known] - (k + 1)) * sizeof(*k));
     p->n_known--;
@@ -121,7 +122,8 @@ static void look_at(void *arg, struct as_replica *r)
         k = add_known(w->p, u);
     k->seen = true;
     if (k->reports != u->n_reports || k->slots != as_replica_slots(r)) {
-        tell_replica(w->p, k);
+        if (!as_policy_is_over(w->p)) /* else it is told at a later walk */
+            tell_replica(w->p, k);
     } else if (k->ongoing != as_replica_unanswered(r)) {
         k->ongoing = as_replica_unanswered(r);
         w->counts[w->n++] = (struct as_policy_count){k->number, k->ongoing};

@@ -109,9 +109,50 @@ static void a_malformed_router_ends_the_link(void **state AS_UNUSED)
     end();
 }
 
+/* --- a router in C --- */
+
+static uint32_t routed, completed;
+
+static void note_routed(void *state AS_UNUSED, uint64_t replica AS_UNUSED)
+{
+    routed++;
+}
+
+static void note_completed(void *state AS_UNUSED, uint64_t replica AS_UNUSED)
+{
+    completed++;
+}
+
+static void destroy(void *state AS_UNUSED)
+{
+}
+
+/* on_completed follows each on_routed, also when the replica has died. */
+static void a_router_in_c_can_count(void **state AS_UNUSED)
+{
+    static const struct as_router_plugin table = {
+        .destroy = destroy, .on_routed = note_routed, .on_completed = note_completed};
+    struct hand *h;
+
+    routed = completed = 0;
+    begin(usual());
+    h = join(0, "t0", true, &no_options);
+    as_fleet_find_deployment(w.fleet, AS_STR("default#app"))->plugin.table = &table;
+    submit();
+    submit();
+    start(h, 2);
+    assert_int_equal(routed, 2);
+    as_frame_put_end(&h->out, h->streams[0], 1);
+    UNTIL(completed == 1);
+    die(0, "t0");
+    UNTIL(completed == 2);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_router_in_c_can_count),
         cmocka_unit_test(a_worker_says_how_replicas_are_chosen),
         cmocka_unit_test(the_servers_policy_is_used_for_one_that_is_not_known),
         cmocka_unit_test(a_dispatcher_that_was_told_of_it_knows_it),
