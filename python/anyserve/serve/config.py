@@ -53,9 +53,9 @@ class GangRuntimeFailurePolicy(str, Enum):
 
 
 def _import_path_or_callable(value: Any) -> Any:
-    if isinstance(value, str) or callable(value):
+    if isinstance(value, str) or (callable(value) and hasattr(value, "__module__") and hasattr(value, "__qualname__")):
         return value
-    raise ValueError("is an import path or something that can be called, not %r" % (value,))
+    raise ValueError("is an import path, a function or a class, not %r" % (value,))
 
 
 def path_of(value: Any) -> str:

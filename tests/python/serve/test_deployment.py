@@ -1,5 +1,6 @@
 """The decorator, options, names, and what they mean for the server. Texts that Ray has are recorded from Ray 2.60."""
 
+import functools
 import inspect
 import logging
 import os
@@ -215,6 +216,18 @@ def test_a_policy_of_its_own_is_for_the_server(caplog):
     keys = deployment(autoscaling_config={"max_replicas": 3, "policy": {"policy_function": "a:b"}})(Model).keys()
     assert caplog.messages == []
     assert keys["autoscaling_config"]["policy"] == {"policy_function": "a:b", "policy_kwargs": {}}
+
+
+def test_a_policy_has_a_name():
+    class Called:
+        def __call__(self, ctx):
+            return 1
+
+    for wrong in functools.partial(print), Called(), 3:
+        with pytest.raises(ValueError, match="AutoscalingPolicy.policy_function is an import path, a function or a class, not "):
+            deployment(autoscaling_config={"max_replicas": 3, "policy": {"policy_function": wrong}})
+    with pytest.raises(ValueError, match="RequestRouterConfig.request_router_class is an import path, a function or a class, not "):
+        deployment(request_router_config={"request_router_class": Called()})
 
 
 def test_modules_of_a_runtime_env_are_found_first(tmp_path):
