@@ -132,11 +132,11 @@ static int send_hello(struct as_worker *w, struct as_worker_link *l)
 void as_worker_go_live(struct as_worker *w, struct as_worker_link *l)
 {
     l->max_granted = 0;
+    as_worker_send_policy_greeting(w, l); /* a policy process is ready when it can be asked */
     if (!as_worker_is_driver(w))
         as_worker_grant_slots(w, l);
     l->state = AS_WORKER_LIVE;
     as_worker_send_targets(w, l);
-    as_worker_send_policy_greeting(w, l);
     as_worker_send_calls(w, l);
     as_worker_send(w);
     w->recent_clock = 0;
