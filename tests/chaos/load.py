@@ -2,13 +2,15 @@
 """An open loop of small requests over gRPC or HTTP, each told apart by an id; what came of each as JSON.
 
     tests/chaos/load.py HOST:PORT [--protocol grpc|http|web|web-h2c] [--model nap] [--rate 200] [--timeout 10] [--retry 0] [--transparent]
+                        [--low-rate 20 --period 6]
 
 Runs until its standard input ends; then waits for what is under way and prints one line of JSON: {"rows": [[when the
 call was due (s, CLOCK_MONOTONIC), latency from then (s), outcome, attempts, flagged, id, hint], …], "refused": connections
 refused, "planned": calls that were due}. The outcome is "" for a right answer (it must carry the id that was sent).
 flagged: the failure says that the request may have been executed, and is not to be repeated; hint: when it may be. A call that starts late
 counts from when it was due. With --retry a call that fails is made again, as a careful client would, for so many
-seconds; only a client whose requests may be repeated should do that. web, web-h2c: httpx as a client of apps/chain_app.py, by all of
+seconds; only a client whose requests may be repeated should do that. With a --period
+(seconds) the rate is --rate in its first half and --low-rate in its second. web, web-h2c: httpx as a client of apps/chain_app.py, by all of
 CASES in turn.
 """
 
@@ -168,9 +170,11 @@ class Grpc:
 
 
 class Load:
-    def __init__(self, client, rate, timeout, retry):
+    """rate_at(t): calls/s, t seconds after the begin."""
+
+    def __init__(self, client, rate_at, timeout, retry):
         self.rows, self.planned = [], 0
-        self._client, self._every, self._timeout, self._retry = client, 1 / rate, timeout, retry
+        self._client, self._rate_at, self._timeout, self._retry = client, rate_at, timeout, retry
 
     async def _one(self, n, due):
         attempts, outcome, flagged, hint = 0, "", False, None
@@ -189,8 +193,8 @@ class Load:
 
     async def run(self, stop):
         begin, tasks = time.monotonic(), set()
+        due = begin
         while not stop.is_set():
-            due = begin + self.planned * self._every
             ahead = due - time.monotonic()
             if ahead > 0:
                 await asyncio.sleep(ahead)
@@ -198,6 +202,7 @@ class Load:
             tasks.add(task)
             task.add_done_callback(tasks.discard)
             self.planned += 1
+            due += 1 / self._rate_at(due - begin)
             if ahead < -0.1:
                 await asyncio.sleep(0)  # late: let answers in between
         if tasks:
@@ -222,7 +227,10 @@ async def work(options):
 
     loop.add_reader(0, on_input)
     await client.call(-1, options.timeout)  # connected, imported, warm
-    load = Load(client, options.rate, options.timeout, options.retry)
+    def rate_at(t):
+        return options.low_rate if options.period and t % options.period >= options.period / 2 else options.rate
+
+    load = Load(client, rate_at, options.timeout, options.retry)
     gc.freeze()
     print("began", flush=True)
     await load.run(stop)
@@ -235,6 +243,8 @@ def main():
     parser.add_argument("--protocol", choices=("grpc", "http", "web", "web-h2c"), default="grpc")
     parser.add_argument("--model", default="nap")
     parser.add_argument("--rate", type=float, default=200)
+    parser.add_argument("--low-rate", type=float, default=0, help="calls/s in the second half of each --period")
+    parser.add_argument("--period", type=float, default=0, help="seconds; 0: the rate stays")
     parser.add_argument("--timeout", type=float, default=10, help="deadline of a call, seconds")
     parser.add_argument("--retry", type=float, default=0, help="for so long a failed call is made again, seconds")
     parser.add_argument("--transparent", action="store_true", help="gRPC: the channel's own transparent retry is left on")

@@ -11,13 +11,14 @@ import sys
 import tempfile  # noqa: F401, for the scenarios
 import threading
 import time
+import types
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 APPS = HERE / "apps"
 sys.path.insert(0, str(HERE.parent / "e2e"))
 
-from support import paths, wait  # noqa: E402
+from support import deployments, paths, wait  # noqa: E402
 from support.process import procs  # noqa: E402
 from support.process.server import Server  # noqa: E402
 
@@ -34,13 +35,35 @@ class AnyServe(Server):
         super().__init__(APPS / model, "--workers", str(workers), *options, env=env, cwd=APPS, wait_ready=wait_ready)
 
 
-class Load:
-    """load.py in a process of its own, so that the harness does not slow it down."""
+class Started(Server):
+    """A server of the deployment file spec("first"), with its state in `folder`, at the control API."""
 
-    def __init__(self, address, protocol="grpc", model="nap", rate=200, timeout=10, retry=0, transparent=False):
-        self.rate = rate
+    def __init__(self, folder, *options, env=None, wait_ready=True):
+        file = os.path.join(folder, "anyserve.yaml")
+        with open(file, "w", encoding="utf-8") as f:
+            json.dump(self.spec("first"), f)
+        super().__init__(file, "--state-dir", os.path.join(folder, "state"), "--restart-backoff", "10ms", *options, verb="start",
+                         env=env, wait_ready=wait_ready)
+
+    def spec(self, version):
+        raise NotImplementedError
+
+    def api(self, method, body=None):
+        status, answer = deployments.api(self, method, deployments.APPLICATIONS, body)
+        assert status == 200, answer
+        return answer
+
+
+class Load:
+    """load.py in a process of its own, so that the harness does not slow it down. With a period the load rises and falls: `rate`
+    in the first half of each, `low_rate` in the second."""
+
+    def __init__(self, address, protocol="grpc", model="nap", rate=200, timeout=10, retry=0, transparent=False, low_rate=0,
+                 period=0):
+        self._rates, self._period = (rate, low_rate), period
         command = [sys.executable, HERE / "load.py", address, "--protocol", protocol, "--model", model, "--rate", rate,
-                   "--timeout", timeout, "--retry", retry, *(["--transparent"] if transparent else [])]
+                   "--timeout", timeout, "--retry", retry, "--low-rate", low_rate, "--period", period,
+                   *(["--transparent"] if transparent else [])]
         env = {**os.environ, "ANYSERVE_BUILD": str(paths.BUILD)}
         self._process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                          env=env)
@@ -53,12 +76,31 @@ class Load:
         self._process.stdin.close()
         out = json.loads(self._process.stdout.read())
         assert self._process.wait() == 0
-        return Outcome(out, self.rate * self.seconds)
+        return Outcome(out, self._wanted())
+
+    def _wanted(self):
+        """Calls that were due."""
+        high, low = self._rates
+        if not self._period:
+            return high * self.seconds
+        half, (whole, rest) = self._period / 2, divmod(self.seconds, self._period)
+        return whole * half * (high + low) + min(rest, half) * high + max(rest - half, 0) * low
 
     def abandon(self):
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+
+
+@contextlib.contextmanager
+def loaded(server, **how):
+    """Load for as long as the block runs; what it yields has `outcome` afterwards."""
+    load, result = Load(server.address, **how), types.SimpleNamespace()
+    try:
+        yield result
+        result.outcome = load.end()
+    finally:
+        load.abandon()
 
 
 class Bench:
@@ -137,7 +179,7 @@ class Killer:
             due += self._random.uniform(0.5, 1.5) / self._rate
             if (ahead := due - time.monotonic()) > 0:
                 time.sleep(ahead)
-            while not (pids := self._server.worker_pids()):
+            while not (pids := self.victims()):
                 time.sleep(0.001)
             pid = self._random.choice(pids)
             try:
@@ -145,6 +187,9 @@ class Killer:
             except ProcessLookupError:
                 continue
             self.kills.append((time.monotonic(), pid))
+
+    def victims(self):
+        return self._server.worker_pids()
 
     def join(self):
         self._thread.join()

@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
 SCENARIOS = ("storm", "once", "restart", "detect", "dispatcher", "controller", "update", "upgrade", "memory", "poison",
-             "overload", "hung", "bodies", "chain", "http_chain")
+             "overload", "hung", "bodies", "chain", "http_chain", "scaling", "zero")
 SPECIAL = ("failpoints",)  # only by name: it needs a build of its own
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import sys
-from types import SimpleNamespace
 
 from support import paths
 
@@ -14,10 +13,6 @@ import rig  # noqa: E402
 @contextlib.contextmanager
 def loaded(server, protocol="grpc", model="nap", rate=100, timeout=30, retry=0, transparent=False):
     """Load for as long as the block runs; what it yields has `outcome` afterwards."""
-    load, result = rig.Load(server.address, protocol, model, rate, timeout, retry, transparent), SimpleNamespace()
-    try:
+    with rig.loaded(server, protocol=protocol, model=model, rate=rate, timeout=timeout, retry=retry, transparent=transparent) as result:
         yield result
-        result.outcome = load.end()
-    finally:
-        load.abandon()
     assert len(result.outcome.rows) > 0

@@ -7,15 +7,12 @@ asked to end, too. update: the application is deployed again with other versions
 become another image.
 """
 
-import json
-import os
 import random
 import signal
 import time
 
 import rig
 from scenarios.upgrade import upgrade
-from support.protocol.http import Unix
 
 COUNT = 200
 RATE, REPLICAS, DEADLINE, CALM = 200, 6, 10, 2
@@ -23,30 +20,15 @@ DEPLOYMENTS = ("nap", "Middle", "Leaf")
 PATIENT = ("--max-queued-requests", str(2 * RATE * DEADLINE))  # the deadline alone bounds who waits
 
 
-class Chain(rig.Server):
+class Chain(rig.Started):
     KILLS_PER_S = 4
 
     def __init__(self, folder, *options, env=None):
-        file = os.path.join(folder, "anyserve.yaml")
-        with open(file, "w", encoding="utf-8") as f:
-            json.dump(self.spec("first"), f)
-        super().__init__(file, "--state-dir", os.path.join(folder, "state"), "--restart-backoff", "10ms", "--log-level", "error",
-                         *PATIENT, *options, verb="start", env=env)
+        super().__init__(folder, "--log-level", "error", *PATIENT, *options, env=env)
 
     def spec(self, version):
         deployments = [{"name": name, "version": version} for name in DEPLOYMENTS]
         return {"applications": [{"import_path": "chain_app:app", "working_dir": str(rig.APPS), "deployments": deployments}]}
-
-    def api(self, method, body=None):
-        c = Unix(os.path.join(self.folder_of_port(), "control.sock"))
-        try:
-            c.request(method, "/api/serve/applications/", json.dumps(body) if body else None)
-            r = c.getresponse()
-            answer = json.loads(r.read())
-            assert r.status == 200, answer
-            return answer
-        finally:
-            c.close()
 
     def update(self, version):
         """Until all replicas are of this version."""

@@ -12,9 +12,9 @@ import time
 
 import rig
 from scenarios import update
+from support.deployments import APPLICATIONS
 from support.protocol.http import Unix
 
-APPLICATIONS = update.APPLICATIONS
 MOST = 3  # replicas of `model`
 
 

@@ -5,45 +5,26 @@ is imported, ends without a word, or aborts a moment after it was ready. No call
 another process, of that version; after a bad one each is the process that it was.
 """
 
-import json
-import os
 import random
 import time
 
 import rig
-from support.protocol.http import Unix
 
 COUNT = 100
 RATE, REPLICAS = 500, 2
 KINDS = ("import", "exit", "late")
-APPLICATIONS = "/api/serve/applications/"
 
 
-class Deployed(rig.Server):
-    """A server that `start` started, with the model file of this folder."""
+class Deployed(rig.Started):
+    """The model file of this folder, with a number of replicas."""
 
     def __init__(self, folder, *options, replicas=REPLICAS, env=None, wait_ready=True):
         self.replicas = replicas
-        file = os.path.join(folder, "anyserve.yaml")
-        with open(file, "w", encoding="utf-8") as f:
-            json.dump(self.spec("first"), f)
-        super().__init__(file, "--state-dir", os.path.join(folder, "state"), "--restart-backoff", "10ms", "--update-failures", "2",
-                         *options, verb="start", env=env, wait_ready=wait_ready)
+        super().__init__(folder, "--update-failures", "2", *options, env=env, wait_ready=wait_ready)
 
     def spec(self, version, how=None):
         return {"applications": [{"import_path": "model.py", "working_dir": str(rig.APPS), "deployments": [
             {"name": "model", "num_replicas": self.replicas, "version": version, "env": {"CHAOS_BREAK": how} if how else {}}]}]}
-
-    def api(self, method, body=None):
-        c = Unix(os.path.join(self.folder_of_port(), "control.sock"))
-        try:
-            c.request(method, APPLICATIONS, json.dumps(body) if body else None)
-            r = c.getresponse()
-            answer = json.loads(r.read())
-            assert r.status == 200, answer
-            return answer
-        finally:
-            c.close()
 
     def model(self):
         return self.api("GET")["applications"]["default"]["deployments"]["model"]
