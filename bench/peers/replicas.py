@@ -46,6 +46,12 @@ def longest_wait(scenario, answers):
     return max((due - rise for rise, end in zip(scenario.up, until) for due in slow if rise <= due < end), default=0.0)
 
 
+def missed(scenario, found):
+    """The scenario's goals that these figures do not reach, as text."""
+    return [f"{scenario.name}: {figure} {found[figure]:g}, wanted at most {most:g}" for figure, most in scenario.goals.items()
+            if found[figure] > most]
+
+
 def figures(scenario, counts, answers):
     """Of one run. counts: (seconds since the load began, replicas); answers: (seconds when due, seconds that it took, status), in
     the order of the first."""

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Callable, Dict, Tuple
 
-SERVICE = 0.25  # seconds of a request, apps/scaled.py
+SERVICE, START = 0.25, 1.0  # seconds of a request, and until a replica serves: apps/scaled.py
 LOW, HIGH = 1.08, 10.8  # requests/s: 0.27 and 2.7 requests at a time
 BASE = {"min_replicas": 1, "max_replicas": 5, "target_ongoing_requests": 1, "upscale_delay_s": 1, "downscale_delay_s": 2,
         "look_back_period_s": 1, "metrics_interval_s": 0.5}  # fmt: skip
@@ -23,6 +23,7 @@ class Scenario:
     seconds: float = 20
     up: Tuple[float, ...] = (2,)  # when the load rises
     down: float = 10  # when it falls for the last time
+    goals: Dict[str, float] = field(default_factory=dict)  # figure → the most that is wanted of AnyServe
 
     @property
     def autoscaling_config(self):
@@ -39,7 +40,8 @@ def _bursts(period, length):
 
 
 SCENARIOS = {s.name: s for s in (
-    Scenario("step", "the load rises ×10 at 2 s and falls back at 10 s; every parameter as in the base"),
+    Scenario("step", "the load rises ×10 at 2 s and falls back at 10 s; every parameter as in the base",
+             goals={"normal_after": 1.5 * START + BASE["upscale_delay_s"]}),
     Scenario("upscale_delay_s", "4 s instead of 1 s", {"upscale_delay_s": 4}),
     Scenario("downscale_delay_s", "6 s instead of 2 s", {"downscale_delay_s": 6}),
     Scenario("target_ongoing_requests", "2 instead of 1", {"target_ongoing_requests": 2}),
@@ -53,7 +55,7 @@ SCENARIOS = {s.name: s for s in (
     Scenario("downscale_to_zero_delay_s", "min_replicas 0, the last replica ends after 6 s instead of 2 s; no load from 10 s on",
              {"min_replicas": 0, "initial_replicas": 1, "downscale_to_zero_delay_s": 6},
              lambda t: HIGH if 2 <= t < 10 else LOW if t < 2 else 0, 24),
-    Scenario("sine", "two periods of 14 s", {}, _sine(14), 28, (0, 14), 21),
+    Scenario("sine", "two periods of 60 s", {}, _sine(60), 120, (0, 60), 90, {"turns": 2 * 2}),
     Scenario("zero", "min_replicas 0: 3 s of load, 6.5 s of none, three times", {"min_replicas": 0, "downscale_to_zero_delay_s": 2},
              _bursts(9.5, 3), 28.5, (0, 9.5, 19), 22),
 )}  # fmt: skip

@@ -151,3 +151,10 @@ def test_each_parameter_of_ray_has_a_scenario():
         config = s.autoscaling_config
         assert config["metrics_interval_s"] < config["look_back_period_s"]  # Ray asks for that
         assert config["min_replicas"] <= config.get("initial_replicas", config["min_replicas"]) <= config["max_replicas"]
+
+
+def test_goals_are_bounds():
+    step = SCENARIOS["step"]
+    assert step.goals == {"normal_after": 2.5} and SCENARIOS["sine"].goals == {"turns": 4}
+    assert replicas.missed(step, {"normal_after": 2.5}) == []
+    assert replicas.missed(step, {"normal_after": 2.6}) == ["step: normal_after 2.6, wanted at most 2.5"]
