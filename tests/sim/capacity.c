@@ -187,8 +187,9 @@ static uint32_t prefetch_of(const struct sim *s, const struct worker *w, as_ns s
 {
     as_ns n = service ? s->scenario.prefetch_work / service : 0;
 
-    if (s->scenario.batched || may_prefer(s) || s->reserves || w->recalling || !w->granted ||
-        width(w) < w->granted || as_replica_breaker(w->replica) == AS_BREAKER_HALF_OPEN)
+    if (s->scenario.batched || may_prefer(s) || s->reserves || s->scenario.hedging.quantile ||
+        w->recalling || !w->granted || width(w) < w->granted ||
+        as_replica_breaker(w->replica) == AS_BREAKER_HALF_OPEN)
         return 0;
     return (uint32_t)AS_MIN(n, w->prefetch);
 }

@@ -58,12 +58,19 @@ void client_leave(struct sim *s, uint32_t n)
 {
     struct call *c = &s->calls[n];
 
+    if (c->second && !c->second->released && !c->second->answered && !c->second->cancelled &&
+        (c->answered || c->cancelled))
+        c = c->second; /* its client waits for that one alone */
     if (!c->accepted || c->released)
         return;
     trace(s, "client of call %u leaves", n);
     if (!c->answered && !c->cancelled) {
         c->cancelled = true;
         s->expected.cancelled++;
+        if (c->twin) {
+            c->twin->cancelled = true;
+            c->twin = c->twin->twin = NULL;
+        }
     }
     as_deployment_cancel(s->d, &c->q, s->now);
 }

@@ -118,7 +118,7 @@ static void lose(struct sim *s, struct worker *w, struct dying *k, struct call *
         return;
     }
     /* a part of its answer came before the death */
-    if (c->stream <= w->last_started && chance(s, 300))
+    if (c->stream <= w->last_started && !c->q.unary && chance(s, 300))
         as_replica_bind(w->replica, &c->q);
     c->doomed = waits && (c->q.bound || (c->stream <= k->last && !c->q.idempotent));
     k->doomed[k->n] = c->doomed;
@@ -126,6 +126,10 @@ static void lose(struct sim *s, struct worker *w, struct dying *k, struct call *
     c->ran_there = has_begun(w, c);
     c->free_runs += is_free && c->ran_there;
     c->losses += c->stream <= k->last && !is_free;
+    if (c->twin) {
+        c->twin->losses += c->stream <= k->last && !is_free;
+        part_twins(c, false);
+    }
     parks = may_park(s, k, c);
     if (parks && k->loss == AS_LOSS_PENDING)
         k->until = AS_MAX(k->until, s->now + (later ? s->scenario.repeat_verdict_wait

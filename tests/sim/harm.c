@@ -115,7 +115,8 @@ bool harm_begins(struct sim *s, struct worker *w, uint64_t stream)
     struct call *c = &s->calls[w->streams[stream / 2].call];
     const struct poison *p = c->poison ? &s->scenario.poison[c->poison - 1] : NULL;
 
-    if (s->scenario.harmful && c->runs - c->free_runs > s->scenario.attempts)
+    if (s->scenario.harmful && /* a hedge is one more */
+        c->runs - c->free_runs > s->scenario.attempts + (c->is_hedge || c->second))
         fail(s, "call %u runs more than %u times", w->streams[stream / 2].call,
              s->scenario.attempts);
     if (!p || !chance(s, p->works) || s->n_workers > WORKERS_HARMED)
@@ -149,6 +150,14 @@ static void give_up(void *arg, struct as_request *q)
     struct sentence *k = arg;
     const struct stream *t = &k->w->streams[q->stream / 2];
 
+    struct call *c = AS_CONTAINER(q, struct call, q);
+
+    if (q->stream / 2 < k->w->n_streams && t->state == S_RUNNING &&
+        t->started + k->fuse <= k->s->now && c->twin) {
+        part_twins(c, false); /* which answers nobody */
+        c->cancelled = false;
+        c->answered = true;
+    }
     if (q->stream / 2 < k->w->n_streams && t->state == S_RUNNING &&
         t->started + k->fuse <= k->s->now)
         as_replica_fail_request(k->w->replica, q, AS_EHUNG);

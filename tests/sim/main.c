@@ -66,6 +66,8 @@ static void add(const struct expected_stats *b)
     sum.warmed += b->warmed;
     sum.reserved += b->reserved;
     sum.used += b->used;
+    sum.hedges += b->hedges;
+    sum.hedges_won += b->hedges_won;
 }
 
 static void print(void)
@@ -84,6 +86,7 @@ static void print(void)
            " events with a replica that had one slot of several\n",
            b->beyond, b->shed, b->warmed);
     printf("%" PRIu64 " slots reserved, %" PRIu64 " of them used\n", b->reserved, b->used);
+    printf("%" PRIu64 " hedges, %" PRIu64 " of them were faster\n", b->hedges, b->hedges_won);
     printf("%" PRIu64 " copies taken, %" PRIu64 " not\n", b->mirrored, b->mirror_dropped);
     printf("%" PRIu64 " workers crashed, %" PRIu64 " unhealthy; %" PRIu64 " trials, %" PRIu64
            " refused as poison, %" PRIu64 " for want of a replica\n",

@@ -316,7 +316,9 @@ static void check_send(struct sim *s, const struct worker *w, struct call *c)
 
 void note_sent(struct sim *s, struct worker *w, struct call *c)
 {
-    if (w->batch_left && w->batch_left < w->batch_size)
+    if (c->twin)
+        check_hedge(s, w, c);
+    else if (w->batch_left && w->batch_left < w->batch_size)
         check_member(s, w, c);
     else
         check_send(s, w, c);
@@ -337,14 +339,16 @@ void note_sent(struct sim *s, struct worker *w, struct call *c)
     c->state = BOUND;
     c->worker = w->number;
     c->stream = c->q.stream;
-    s->expected.dispatched++;
+    s->expected.dispatched += !c->twin;
     s->expected.replayed += c->sends++ > 0;
+    if (!c->twin)
+        count_hedgeable(s, c);
 }
 
 /* Could c be recalled, in addition to the calls under recall and `more` of its model? */
 static bool recallable(const struct sim *s, const struct call *c, uint32_t more)
 {
-    if (!waits(c) || c->recalled || c->kept_by_worker || c->reserves)
+    if (!waits(c) || c->recalled || c->kept_by_worker || c->reserves || c->twin)
         return false;
     if (s->scenario.batched)
         return fits_a_slot(s, c);
@@ -497,7 +501,7 @@ static void check_calls(struct sim *s)
     }
     /* with batching there is also a deadline for what is held back */
     if (s->scenario.batched || parked || s->scenario.harmful || s->scenario.slow_start ||
-                may_prefer(s)
+                s->scenario.hedging.quantile || may_prefer(s)
             ? as_deployment_next_deadline(s->d) > next
             : as_deployment_next_deadline(s->d) != next)
         fail(s, "the next deadline is wrong");
@@ -573,7 +577,8 @@ static void check_stat(struct sim *s)
     if (a->mirrored != b->mirrored || a->mirror_dropped != b->mirror_dropped)
         fail(s, "statistics of copies are wrong");
     for (uint32_t i = 0; i < s->n_live; i++)
-        pending += waits(&s->calls[s->live[i]]);
+        pending += waits(&s->calls[s->live[i]]) &&
+                   !(s->calls[s->live[i]].is_hedge && s->calls[s->live[i]].twin);
     if (a->accepted != a->completed + a->failed + a->expired + a->cancelled + pending)
         fail(s, "statistics do not add up");
     if (a->trials != b->trials || a->quarantined != b->quarantined)
@@ -592,6 +597,7 @@ void check(struct sim *s)
     check_counts(s);
     check_stat(s);
     check_reservations(s);
+    check_hedges(s);
     judge(s);
     note_queued(s);
     check_caps(s);

@@ -163,7 +163,7 @@ void draw_scenario(struct sim *s)
 {
     struct scenario *i = &s->scenario;
 
-    i->n_calls = 20 + below(s, CALLS_MAX - 20);
+    i->n_calls = 20 + below(s, DRAWN_MAX - 20);
     i->n_workers = 1 + below(s, 5);
     i->n_models = 1 + below(s, MODELS_MAX);
     for (uint32_t m = 0; m < i->n_models; m++)
@@ -209,5 +209,7 @@ void draw_scenario(struct sim *s)
                     !s->calls[n].q.on_cycle;
         i->late = i->late || (s->calls[n].q.deadline != AS_NEVER && i->outlier.factor);
     }
+    if (chance(s, 300))
+        draw_hedging(s);
     schedule(s, s->end, E_CLOSE, 0, 0);
 }

@@ -9,7 +9,8 @@
  * that model what a worker could take. harm.c lets requests crash, hang or sicken their workers,
  * death.c reports deaths to core, and judge.c checks what follows: who is a suspect, who is
  * refused, whose turn it is, which replicas are ejected. reservation.c has the clients that reserve
- * a slot first.
+ * a slot first; hedge.c plays the second executions of calls, each of which is a struct call of its
+ * own.
  */
 #ifndef AS_SIM_H
 #define AS_SIM_H
@@ -19,8 +20,9 @@
 #include "core/dispatch/deployment.h"
 #include "seeds.h"
 
-#define CALLS_MAX   400u
-#define WORKERS_MAX 96u /* worker processes in one run */
+#define DRAWN_MAX   400u /* calls of clients … */
+#define CALLS_MAX   800u /* … and their hedges */
+#define WORKERS_MAX 96u  /* worker processes in one run */
 #define MODELS_MAX  4u
 #define NOBODY      UINT32_MAX
 
@@ -87,6 +89,10 @@ struct call {
     uint32_t free_runs; /* executions that a kill from outside ended */
     uint32_t losses;    /* lost executions that count: it had started, as far as core can know */
     bool ran_there;     /* it ran in the worker that has died */
+    /* hedging */
+    bool is_hedge;
+    struct call *twin;   /* BOUND: its hedge, or whose hedge it is, while a client waits for both */
+    struct call *second; /* its hedge, also later */
 };
 
 enum message_type { M_OPEN, M_CANCEL, M_RECALL, M_GRANT, M_DONE, M_RETURNED, M_DRAIN, M_DEATH };
@@ -222,7 +228,7 @@ struct event {
 struct expected_stats { /* what core's statistics must be */
     uint64_t accepted, refused, dispatched, completed, failed, expired, cancelled, replayed,
         recalled, lost, deaths, batches, members, mirrored, mirror_dropped, beyond, shed, warmed,
-        reserved, used;
+        reserved, used, hedges, hedges_won;
     /* only in scenarios with harm */
     uint64_t trials, quarantined, crashes, unhealthy, refused_suspects, ejected, probed, closed;
 };
@@ -239,6 +245,7 @@ struct scenario {
     struct as_codel_conf codel;
     as_ns slow_start;
     bool adaptive;
+    struct as_hedging_conf hedging;
     uint32_t n_tenants; /* 0: no fairness */
     enum as_fair_cost cost;
     uint32_t most_cost;     /* of one call */
@@ -305,6 +312,8 @@ struct sim {
     uint32_t turns_owed;               /* calls that must go before the next suspect */
     const struct call *fingerprinting; /* the call whose fingerprint core computes … */
     uint64_t bytes_read;               /* … and the bytes of it that were read */
+    uint32_t n_hedges;                 /* calls from DRAWN_MAX on */
+    uint64_t may_hedge;                /* calls that were sent and may be hedged */
 };
 
 /* --- main.c --- */
@@ -395,6 +404,18 @@ void note_used(struct sim *s, struct worker *w, struct call *c);
 /* May c end with err because it reserves? */
 bool may_end_reserved(const struct sim *s, const struct call *c, int err);
 void check_reservations(struct sim *s); /* after every event */
+
+/* --- hedge.c: calls that execute in a second worker, too --- */
+void draw_hedging(struct sim *s);
+struct as_request *op_hedge(void *ctx, struct as_request *q);
+/* Checks that c, a hedge, may be sent to w. */
+void check_hedge(struct sim *s, const struct worker *w, const struct call *c);
+/* c was sent, not as a hedge. */
+void count_hedgeable(struct sim *s, const struct call *c);
+/* Core gets an answer (good: one that counts), or a loss, of c, which has a twin: either c or its
+ * twin goes on without a client. */
+void part_twins(struct call *c, bool good);
+void check_hedges(struct sim *s); /* after every event */
 
 /* --- capacity.c: what a worker has and could take --- */
 /* Finds the calls of w->bound that are in no slot: those that wait for their model's cap, and those

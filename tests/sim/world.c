@@ -150,6 +150,10 @@ static void op_cancel(void *ctx, struct as_replica *r, struct as_request *q, int
     struct message *m = message_new(M_CANCEL, 0);
 
     trace(s, "CANCEL call %u", number_of(s, c));
+    if (c->twin && c->q.deadline <= s->now) { /* both expire, and the other one is answered */
+        c->answered = true;
+        c->twin = c->twin->twin = NULL;
+    }
     if (c->state != BOUND || as_replica_link(r) != s->workers[c->worker] ||
         reason != (c->cancelled ? AS_ECANCELLED : AS_EDEADLINE) || c->cancel_sent)
         fail(s, "CANCEL for call %u is wrong", number_of(s, c));
@@ -171,6 +175,8 @@ static void op_release(void *ctx, struct as_request *q)
     struct sim *s = ctx;
     struct call *c = call_of(q);
 
+    if (s->freeing && c->twin)
+        part_twins(c, false);
     if (q->state != AS_REQ_DONE || !(c->answered || c->cancelled))
         fail(s, "call %u is released unanswered", number_of(s, c));
     if (c->state == BOUND && (s->freeing || c->held))
@@ -203,6 +209,7 @@ static const struct as_deployment_ops ops = {
     .sample = sim_sample,
     .fingerprint = sim_print,
     .next_turn = op_next_turn,
+    .hedge = op_hedge,
 };
 
 /* --- messages of workers --- */
@@ -211,11 +218,14 @@ static void on_done(struct sim *s, struct worker *w, const struct message *m)
 {
     struct call *c = &s->calls[m->call];
     bool waits = !c->answered && !c->cancelled;
-    bool again = waits && m->flag && !c->reserves && c->retries < AS_REQUEST_RETRIES;
+    bool again = waits && m->flag && !c->reserves && !c->twin && c->retries < AS_REQUEST_RETRIES;
 
     trace(s, "worker %u ends call %u%s%s", w->number, m->call, m->flag ? ", retry" : "",
           m->failed ? ", failed" : "");
     c->q.failed = waits && m->failed;
+    if (c->twin)
+        part_twins(c, !m->flag && !m->failed);
+    waits = waits && !c->cancelled;
     judge_done(s, w, c, !again, c->q.failed);
     note_unbound(s, c);
     if (again) {
@@ -223,6 +233,7 @@ static void on_done(struct sim *s, struct worker *w, const struct message *m)
     } else if (waits) {
         c->answered = true;
         s->expected.completed++;
+        s->expected.hedges_won += c->is_hedge && !m->failed;
         note_released(s, c);
     }
     if (as_replica_done(w->replica, &c->q, m->service, m->flag, s->now) != (waits && !again))
@@ -242,6 +253,10 @@ static void on_lost(struct sim *s, struct worker *w, const struct message *m)
     note_unbound(s, c);
     c->doomed = waits && !c->q.idempotent;
     c->losses++;
+    if (c->twin) {
+        c->twin->losses++;
+        part_twins(c, false);
+    }
     as_replica_lose_request(w->replica, &c->q, chance(s, 500) ? AS_LOSS_LINK : AS_LOSS_UNKNOWN,
                             s->now);
     if (c->doomed)
@@ -503,9 +518,11 @@ static void check_end(struct sim *s)
     if (s->d && (as_deployment_queued(s->d) || as_deployment_prefetched(s->d) ||
                  as_deployment_ongoing(s->d)))
         fail(s, "counters do not return to zero");
-    for (uint32_t i = 0; i < s->scenario.n_calls; i++) {
+    for (uint32_t i = 0; i < DRAWN_MAX + s->n_hedges; i++) {
         const struct call *c = &s->calls[i];
 
+        if (i >= s->scenario.n_calls && i < DRAWN_MAX)
+            continue;
         if (c->accepted != c->released || (c->q.state != AS_REQ_DONE && !s->scenario.stop_early))
             fail(s, "call %u is not done", i);
     }
@@ -537,6 +554,7 @@ bool run(struct sim *s)
     as_deployment_set_codel(s->d, &s->scenario.codel);
     as_deployment_set_slow_start(s->d, s->scenario.slow_start, s->now);
     as_deployment_set_adaptive(s->d, s->scenario.adaptive, s->now);
+    as_deployment_set_hedging(s->d, &s->scenario.hedging, s->now);
     as_deployment_set_fair(s->d, s->scenario.n_tenants > 0, s->scenario.cost);
     for (uint32_t m = 0; m < s->scenario.n_models; m++) {
         AS_ASSERT(!s->scenario.cap[m] || !as_deployment_set_model(s->d, m, s->scenario.cap[m]));

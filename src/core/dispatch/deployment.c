@@ -4,6 +4,7 @@
 
 #include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
+#include "core/dispatch/hedge.h"
 #include "core/dispatch/choice/multiplex.h"
 #include "core/dispatch/faults/outlier_ejection.h"
 #include "core/dispatch/faults/pending_verdict.h"
@@ -65,6 +66,8 @@ void as_deployment_answer(struct as_deployment *d, struct as_request *q, int err
         d->stat.shed++;
     else if (err == AS_EPOISON)
         d->stat.quarantined++;
+    if (__builtin_expect(q->hedge == AS_HEDGE_SECOND, 0))
+        as_hedge_on_end(d, err);
     as_due_heap_remove(&d->deadlines, &q->due);
     d->ops.answer(d->ctx, q, err);
 }
@@ -109,6 +112,8 @@ static void fail_sent(struct as_replica *r)
         struct as_request *q = as_request_of(it);
 
         q->ran = true; /* it may have run */
+        if (q->twin)   /* the last of the two is answered */
+            as_hedge_yield(d, q);
         if (q->state == AS_REQ_SENT)
             as_deployment_answer(d, q, AS_EUNAVAILABLE);
         as_dispatch_detach(q, false);
@@ -136,6 +141,7 @@ void as_deployment_free(struct as_deployment *d)
     as_router_stop(d);
     as_queue_fini(&d->queue);
     as_due_heap_fini(&d->deadlines);
+    as_hedge_fini(d);
     free(d->medians);
     free(d->replicas);
     free(d->free);
@@ -464,39 +470,21 @@ int as_deployment_submit_to(struct as_replica *r, struct as_request *q, as_ns no
     return finish_submit(d, 0, now);
 }
 
-/* The expected time between two answers, from the service times of the replicas, in 1/1024 ns. */
-static as_ns estimate_gap(const struct as_deployment *d)
-{
-    uint64_t per_second = 0;
-
-    for (uint32_t i = 0; i < d->n_replicas; i++) {
-        const struct as_replica *r = d->replicas[i];
-
-        if (r->service && as_replica_is_open(r))
-            per_second += r->slots * AS_SEC / r->service;
-    }
-    return per_second ? (AS_SEC << 10) / per_second : 0;
-}
-
-as_ns as_deployment_retry_after(struct as_deployment *d, as_ns now)
-{
-    const struct as_stat *s = &d->stat;
-    as_ns hint = as_queue_drain_time(
-        &d->drain, s->completed + s->failed + s->expired + s->cancelled,
-        (uint64_t)as_deployment_queued(d) + d->prefetched, estimate_gap(d), now);
-
-    return hint + as_rand_below(&d->rand, hint / 4 + 1);
-}
-
 void as_deployment_abandon(struct as_deployment *d, struct as_request *q, int reason)
 {
     d->ops.cancel(d->ctx, q->replica, q, reason);
+    if (__builtin_expect(q->hedge == AS_HEDGE_WATCHED || q->hedge == AS_HEDGE_DUE, 0))
+        as_hedge_unwatch(d, q);
     as_due_heap_remove(&d->deadlines, &q->due);
     as_request_set_state(q, AS_REQ_ABANDONED);
 }
 
 void as_deployment_cancel(struct as_deployment *d, struct as_request *q, as_ns now)
 {
+    if (__builtin_expect(q->hedge == AS_HEDGE_SECOND, 0) && as_request_is_awaited(q))
+        as_hedge_on_end(d, AS_ECANCELLED);
+    if (__builtin_expect(q->twin != NULL, 0))
+        as_hedge_cancel_twin(d, q, AS_ECANCELLED);
     if (q->state == AS_REQ_QUEUED) {
         d->stat.cancelled++;
         as_dispatch_dequeue(d, q, now);
@@ -535,6 +523,8 @@ void as_deployment_expire(struct as_deployment *d, as_ns now)
             as_reservation_expire(d, q, now);
         } else {
             /* answered last: ops.answer may hand q to another thread, which owns it from then on */
+            if (q->twin)
+                as_hedge_cancel_twin(d, q, AS_EDEADLINE);
             as_outlier_on_deadline(q->replica, q, now);
             as_deployment_abandon(d, q, AS_EDEADLINE);
             as_deployment_answer(d, q, AS_EDEADLINE);
@@ -548,6 +538,8 @@ void as_deployment_expire(struct as_deployment *d, as_ns now)
         as_width_update(d, now);
     if (d->n_ejected)
         as_outlier_expire(d, now);
+    if (d->hedger)
+        as_hedge_expire(d, now);
     if (d->n_suspects || d->n_quarantines)
         as_quarantine_expire(d, now);
     as_preference_run(d, now);
@@ -573,6 +565,8 @@ as_ns as_deployment_next_deadline(const struct as_deployment *d)
         next = AS_MIN(next, as_width_next_due(d));
     if (d->n_ejected)
         next = AS_MIN(next, as_outlier_next_due(d));
+    if (d->hedger)
+        next = AS_MIN(next, as_hedge_next_due(d));
     if (d->n_suspects || d->n_quarantines)
         next = AS_MIN(next, as_quarantine_next_due(d));
     return d->queue.n_held_back ? AS_MIN(next, as_queue_next_release(&d->queue)) : next;

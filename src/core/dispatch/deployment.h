@@ -42,6 +42,7 @@
 #include "core/protect/blame.h"
 #include "core/protect/breaker.h"
 #include "core/protect/codel.h"
+#include "core/protect/hedging.h"
 #include "core/protect/outlier.h"
 #include "core/protect/retry.h"
 #include "core/queue/batch.h"
@@ -94,6 +95,12 @@ struct as_deployment_ops {
     /* q, which was submitted with AS_RESERVATION_WANTED, has a slot of r (HELD). Needed only for
      * such requests. */
     void (*reserved)(void *ctx, struct as_replica *r, struct as_request *q);
+    /* Returns a request with the content of q (SENT) for a second execution of it; core sets its
+     * fields. It is sent, cancelled, answered and released as others are, and each of the two is
+     * released by itself. Only one of them is answered, or returned by as_replica_done: the client
+     * has the same request in both. A client that leaves after q was released must be reported
+     * with the second one. NULL: q cannot be hedged. The op may be NULL: nothing is. */
+    struct as_request *(*hedge)(void *ctx, struct as_request *q);
 };
 
 struct as_deployment_conf {
@@ -180,6 +187,11 @@ void as_deployment_set_slow_start(struct as_deployment *d, as_ns duration, as_ns
 /* on: each replica uses as many of its slots as core/protect/gradient.h says. */
 void as_deployment_set_adaptive(struct as_deployment *d, bool on, as_ns now);
 
+/* Requests that take long execute in a second replica, too (core/protect/hedging.h). While it is on
+ * nothing is prefetched. Hedges that were sent go on when it is turned off. */
+void as_deployment_set_hedging(struct as_deployment *d, const struct as_hedging_conf *conf,
+                               as_ns now);
+
 /* For a shutdown that does not wait any longer. Queued requests are answered with AS_EUNAVAILABLE,
  * parked ones with AS_EMAYHAVERUN. Requests that a replica gives back from now on are treated as
  * after as_deployment_set_down. The caller must free the replicas next. */
@@ -211,9 +223,9 @@ bool as_replica_is_in_rotation(const struct as_replica *r, uint32_t model);
  * (core/queue/queue_drain.h), plus up to a quarter at random, so that clients do not come back all
  * at once. */
 as_ns as_deployment_retry_after(struct as_deployment *d, as_ns now);
-/* The client has left. QUEUED: q is released at once. SENT: the worker is sent a CANCEL; the slot
- * stays taken, and q is released, when the worker answers with END or ERROR. DONE, ABANDONED: no
- * effect. */
+/* The client has left. A hedge of q is cancelled, too. QUEUED: q is released at once. SENT: the
+ * worker is sent a CANCEL; the slot stays taken, and q is released, when the worker answers with
+ * END or ERROR. DONE, ABANDONED: no effect. */
 void as_deployment_cancel(struct as_deployment *d, struct as_request *q, as_ns now);
 /* Answers all requests whose deadline is <= now with AS_EDEADLINE. Sends the batches that were held
  * back until now, and does whatever else is due. */
@@ -316,6 +328,8 @@ uint32_t as_deployment_beyond(const struct as_deployment *d); /* … and beyond 
 uint32_t as_deployment_reserved(const struct as_deployment *d);
 /* Measured time of a batch; 0 unknown. */
 as_ns as_deployment_batch_service(const struct as_deployment *d, uint32_t model);
+/* How long a request runs before it is hedged; 0: hedging is off, or too little was measured. */
+as_ns as_deployment_hedge_delay(const struct as_deployment *d);
 uint32_t as_deployment_replicas(const struct as_deployment *d);
 uint32_t as_deployment_ready(const struct as_deployment *d); /* replicas with slots, not draining */
 struct as_stat *as_deployment_stat(struct as_deployment *d);

@@ -2,6 +2,7 @@
  * the simulator. */
 #include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
+#include "core/dispatch/hedge.h"
 #include "core/dispatch/faults/pending_verdict.h"
 #include "core/dispatch/width.h"
 
@@ -136,7 +137,8 @@ bool as_deployment_ok(const struct as_deployment *d)
 
     if (!as_queue_ok(&d->queue) || !as_due_heap_ok(&d->deadlines) ||
         (d->down && as_deployment_queued(d)) || !as_quarantine_ok(d) || !as_pending_verdict_ok(d) ||
-        !lanes_ok(d) || !as_beyond_ok(d) || !as_preference_ok(d) || !as_width_ok(d))
+        !lanes_ok(d) || !as_beyond_ok(d) || !as_preference_ok(d) || !as_width_ok(d) ||
+        !as_hedge_ok(d))
         return false;
     for (uint32_t i = 0; i < d->n_replicas; i++) {
         const struct as_replica *r = d->replicas[i];

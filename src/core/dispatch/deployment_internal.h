@@ -153,8 +153,9 @@ struct as_deployment {
     as_ns slow_start;   /* 0: off */
     uint32_t n_warming; /* replicas with `warms` */
     bool adaptive;
-    bool batched;    /* some model has batching, so nothing is prefetched */
-    bool per_caller; /* max_queued holds for each caller; nothing is prefetched */
+    struct as_hedger *hedger; /* NULL: nothing is hedged */
+    bool batched;             /* some model has batching, so nothing is prefetched */
+    bool per_caller;          /* max_queued holds for each caller; nothing is prefetched */
     bool down;
     struct as_stat stat;
 };

@@ -2,6 +2,7 @@
 #include "core/dispatch/dispatch.h"
 
 #include "core/dispatch/deployment_internal.h"
+#include "core/dispatch/hedge.h"
 #include "core/dispatch/choice/multiplex.h"
 
 /* A replica that is probed (HALF_OPEN) gets one request at a time. */
@@ -12,6 +13,11 @@ uint32_t as_dispatch_width(const struct as_replica *r)
     return AS_MIN(r->slots, r->breaker.state == AS_BREAKER_HALF_OPEN ? 1 : r->cap);
 }
 
+static bool prefetches(const struct as_deployment *d)
+{
+    return !d->batched && !d->per_caller && !d->prefers && !d->reserves && !d->hedger;
+}
+
 /* A replica prefetches as many requests as fit in prefetch_work by its service time. */
 uint32_t as_dispatch_limit(const struct as_replica *r)
 {
@@ -19,8 +25,7 @@ uint32_t as_dispatch_limit(const struct as_replica *r)
 
     if (!as_replica_is_open(r) || r->breaker.state == AS_BREAKER_HALF_OPEN || r->cap < r->slots)
         return as_dispatch_width(r);
-    if (r->deployment->batched || r->deployment->per_caller || r->deployment->prefers ||
-        r->deployment->reserves || !r->prefetch || !r->slots || r->recalling || !r->service ||
+    if (!prefetches(r->deployment) || !r->prefetch || !r->slots || r->recalling || !r->service ||
         r->service > work)
         return r->slots;
     n = work / (uint32_t)r->service;
@@ -46,8 +51,7 @@ struct as_replica *as_dispatch_find_free(struct as_deployment *d, const struct a
 /* Has r room for a request that waits for its model's cap? */
 static bool has_room_behind(const struct as_replica *r)
 {
-    return r->of_model && !r->deployment->batched && !r->deployment->per_caller &&
-           !r->deployment->prefers && !r->deployment->reserves && as_replica_is_open(r) &&
+    return r->of_model && prefetches(r->deployment) && as_replica_is_open(r) &&
            r->breaker.state != AS_BREAKER_HALF_OPEN && r->cap >= r->slots && !r->recalling &&
            r->slots && as_replica_waiting(r) < r->prefetch;
 }
@@ -101,12 +105,16 @@ void as_dispatch_bind(struct as_replica *r, struct as_request *q, as_ns now)
         q->attempts++;
     r->unanswered++;
     as_dispatch_update_free(r);
-    d->stat.dispatched++;
     if (__builtin_expect(d->turns_owed || r->quarantine.suspect, 0))
         as_quarantine_on_sent(r, q);
-    as_hist_add(&d->stat.queue, now - q->arrived);
-    if (__builtin_expect(d->router->on_routed != NULL, 0))
-        d->router->on_routed(d, q, r, now);
+    if (__builtin_expect(!q->twin, 1)) { /* no hedge */
+        d->stat.dispatched++;
+        as_hist_add(&d->stat.queue, now - q->arrived);
+        if (__builtin_expect(d->router->on_routed != NULL, 0))
+            d->router->on_routed(d, q, r, now);
+    }
+    if (__builtin_expect(d->hedger != NULL, 0))
+        as_hedge_on_sent(d, q, now);
     if (__builtin_expect(as_multiplex_applies(d, q), 0))
         as_multiplex_on_sent(r, q);
     if (__builtin_expect(q->reservation == AS_RESERVATION_WANTED, 0)) {
@@ -312,6 +320,8 @@ void as_dispatch_detach(struct as_request *q, bool answered)
     struct as_replica *r = q->replica;
     struct as_deployment *d = r->deployment;
 
+    if (__builtin_expect(q->hedge == AS_HEDGE_WATCHED || q->hedge == AS_HEDGE_DUE, 0))
+        as_hedge_unwatch(d, q);
     if (q->recalled)
         as_replica_clear_recalled(r, q);
     if (as_request_is_held(q))

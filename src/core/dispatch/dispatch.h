@@ -8,6 +8,7 @@
 #define AS_CORE_DISPATCH_H
 
 #include "core/dispatch/deployment_internal.h"
+#include "core/dispatch/hedge.h"
 
 /* r is free, and the number of its requests has changed. */
 void as_dispatch_move_free(struct as_replica *r);
@@ -161,6 +162,8 @@ static inline void as_dispatch_balance(struct as_deployment *d, as_ns now)
         as_preference_run(d, now);
     if (d->n_free && d->prefetched && d->n_replicas > 1)
         as_recall_start(d);
+    if (__builtin_expect(d->hedger != NULL, 0))
+        as_hedge_run(d, now);
 }
 /* Should q, which is at some replica, be recalled? That is: it is not under recall, not bound to
  * its replica, and another one could start it at once. */

@@ -88,6 +88,30 @@ struct as_stat *as_deployment_stat(struct as_deployment *d)
     return &d->stat;
 }
 
+/* The expected time between two answers, from the service times of the replicas, in 1/1024 ns. */
+static as_ns estimate_gap(const struct as_deployment *d)
+{
+    uint64_t per_second = 0;
+
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        const struct as_replica *r = d->replicas[i];
+
+        if (r->service && as_replica_is_open(r))
+            per_second += r->slots * AS_SEC / r->service;
+    }
+    return per_second ? (AS_SEC << 10) / per_second : 0;
+}
+
+as_ns as_deployment_retry_after(struct as_deployment *d, as_ns now)
+{
+    const struct as_stat *s = &d->stat;
+    as_ns hint = as_queue_drain_time(
+        &d->drain, s->completed + s->failed + s->expired + s->cancelled,
+        (uint64_t)as_deployment_queued(d) + d->prefetched, estimate_gap(d), now);
+
+    return hint + as_rand_below(&d->rand, hint / 4 + 1);
+}
+
 void as_deployment_each_replica(struct as_deployment *d,
                                 void (*fn)(void *arg, struct as_replica *r), void *arg)
 {

@@ -71,7 +71,7 @@ bool as_recall_is_due(const struct as_deployment *d, const struct as_request *q)
 {
     const struct as_lane *l = as_queue_lane(&d->queue, q->model);
 
-    if (q->state != AS_REQ_SENT || q->recalled || q->started || q->bound || q->pinned ||
+    if (q->state != AS_REQ_SENT || q->recalled || q->started || q->bound || q->pinned || q->twin ||
         as_request_is_held(q))
         return false;
     return room_of_model(d, q) > (l && !d->batched ? l->recalled : 0);

@@ -2,6 +2,7 @@
 #include "core/dispatch/deployment_internal.h"
 
 #include "core/dispatch/dispatch.h"
+#include "core/dispatch/hedge.h"
 #include "core/dispatch/choice/multiplex.h"
 #include "core/dispatch/faults/outlier_ejection.h"
 #include "core/dispatch/faults/pending_verdict.h"
@@ -166,10 +167,13 @@ bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, 
                      as_ns now)
 {
     struct as_deployment *d = r->deployment;
-    bool waits = q->state == AS_REQ_SENT;
-    bool again = waits && retry && !q->bound && !q->pinned && q->retries < AS_REQUEST_RETRIES;
+    bool waits, again;
 
     AS_ASSERT(q->replica == r);
+    if (__builtin_expect(q->hedge != AS_HEDGE_NONE, 0))
+        as_hedge_on_answer(d, q, !retry && !q->failed, now);
+    waits = q->state == AS_REQ_SENT;
+    again = waits && retry && !q->bound && !q->pinned && q->retries < AS_REQUEST_RETRIES;
     if (service)
         record_service(r, q, service, now);
     if (again) {
@@ -185,6 +189,8 @@ bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, 
             as_request_set_state(q, AS_REQ_DONE);
             as_deployment_uncount(d, q);
             d->stat.completed++;
+            if (__builtin_expect(q->hedge == AS_HEDGE_SECOND, 0))
+                as_hedge_on_delivered(d, q);
             as_hist_add(&d->stat.total, now - q->arrived);
             as_hist_add(&d->stat.link, now - q->sent - AS_MIN(service, now - q->sent));
         } else {
@@ -268,6 +274,11 @@ void as_replica_fail_request(struct as_replica *r, struct as_request *q, int err
     AS_ASSERT(q->replica == r);
     if (q->state != AS_REQ_SENT)
         return;
+    if (q->twin) {
+        r->deployment->ops.cancel(r->deployment->ctx, r, q, AS_EDEADLINE);
+        as_hedge_yield(r->deployment, q);
+        return;
+    }
     as_deployment_abandon(r->deployment, q, AS_EDEADLINE);
     /* answered last: ops.answer may hand q to another thread, which owns it from then on */
     as_deployment_answer(r->deployment, q, err);
@@ -332,14 +343,16 @@ void as_replica_lose_request(struct as_replica *r, struct as_request *q, enum as
                              as_ns now)
 {
     struct as_deployment *d = r->deployment;
-    bool waits = q->state == AS_REQ_SENT;
+    enum as_progress progress = q->bound ? AS_PROGRESS_BOUND : AS_PROGRESS_STARTED;
+    enum as_retry rule = as_retry_rule(loss, progress, q->idempotent);
+    bool waited = q->state == AS_REQ_SENT, waits;
 
     AS_ASSERT(q->replica == r && (loss == AS_LOSS_LINK || loss == AS_LOSS_UNKNOWN));
     q->ran = true;
-    if (waits &&
-        as_replica_may_retry(d, q,
-                             as_retry_rule(loss, q->bound ? AS_PROGRESS_BOUND : AS_PROGRESS_STARTED,
-                                           q->idempotent))) {
+    if (q->twin)
+        as_hedge_on_lost(d, q, progress, rule);
+    waits = q->state == AS_REQ_SENT;
+    if (waits && as_replica_may_retry(d, q, rule)) {
         requeue_request(r, q, now);
     } else {
         if (waits)
@@ -349,7 +362,7 @@ void as_replica_lose_request(struct as_replica *r, struct as_request *q, enum as
             as_quarantine_done(r, q, false, now);
         as_deployment_release(d, q);
     }
-    if (waits)
+    if (waited)
         as_outlier_on_result(r, true, now);
     as_dispatch_pull(r, now);
     as_dispatch_balance(d, now);
@@ -404,9 +417,12 @@ static void lose_request(struct as_replica *r, struct as_request *q, enum as_pro
 {
     struct as_deployment *d = r->deployment;
     enum as_retry rule = as_retry_rule(loss, progress, q->idempotent);
-    bool waits = q->state == AS_REQ_SENT, retry;
+    bool waits, retry;
 
     q->ran = q->ran || progress != AS_PROGRESS_SENT;
+    if (q->twin)
+        as_hedge_on_lost(d, q, progress, rule);
+    waits = q->state == AS_REQ_SENT;
     if (waits && rule != AS_RETRY_NEVER && rule != AS_RETRY_UNCOUNTED &&
         (as_pending_verdict_has_evidence(pv, q) ||
          (rule == AS_RETRY_PENDING && d->conf.verdict_wait))) {

@@ -18,6 +18,7 @@ void as_request_init(struct as_request *q)
     *q = (struct as_request){
         .priority = 1, .cost = 1, .items = 1, .deadline = AS_NEVER, .heap_index = SIZE_MAX};
     as_list_init(&q->node);
+    as_list_init(&q->hedge_node);
 }
 
 bool as_request_ok(const struct as_request *q)
@@ -35,6 +36,9 @@ bool as_request_ok(const struct as_request *q)
         (q->state != AS_REQ_SENT || q->recalled || q->batch))
         return false;
     if (held && !q->attempts)
+        return false;
+    if ((q->twin || q->hedge == AS_HEDGE_WATCHED || q->hedge == AS_HEDGE_DUE) &&
+        q->state != AS_REQ_SENT)
         return false;
     if (!q->items || !q->cost || ((q->lane || q->flow || q->tag) && q->state != AS_REQ_QUEUED))
         return false;

@@ -62,6 +62,15 @@ enum as_reservation {
     AS_RESERVATION_USED
 };
 
+/* Whether a request executes in a second replica, too: core/dispatch/hedge.h. */
+enum as_hedge_state {
+    AS_HEDGE_NONE,
+    AS_HEDGE_WATCHED, /* SENT: its hedge is sent when it has run for long enough … */
+    AS_HEDGE_DUE,     /* … which it has */
+    AS_HEDGE_SENT,    /* it has had its hedge */
+    AS_HEDGE_SECOND   /* it is a hedge */
+};
+
 /* Where a replica or the origin of a request is: numbers; 0: unknown. */
 struct as_place {
     uint32_t node, zone;
@@ -72,6 +81,7 @@ struct as_request {
     uint32_t model;   /* index of the model within its deployment */
     uint8_t priority; /* 0 … AS_PRIORITIES-1 */
     bool idempotent;  /* may run more than once */
+    bool unary;       /* one input and one answer, each whole: it may be hedged */
     uint32_t cost;    /* what fairness charges its tenant where the sender says it; at least 1 */
     uint64_t tenant;  /* a hash of the tenant's name (core/queue/fair.h); 0: none is known */
     /* another deployment can take it: refused at once when no replica serves the model now, instead
@@ -129,7 +139,8 @@ struct as_request {
     bool started;
     /* for one replica only: as_deployment_submit_to, as_deployment_dispatch_reserved */
     bool pinned;
-    bool beyond;  /* SENT, ABANDONED: it executes beyond the slots of its replica */
+    bool beyond; /* SENT, ABANDONED: it executes beyond the slots of its replica */
+    enum as_hedge_state hedge : 8;
     bool charged; /* its tenant has paid: a retry is free */
     uint64_t tag; /* QUEUED, the first of its flow: the start of its service in virtual time */
     struct as_flow *flow; /* QUEUED, with fairness: where it waits */
@@ -152,12 +163,20 @@ struct as_request {
     /* in the queue, those that wait for certain replicas, the suspects, a pending verdict, or the
      * replica's `sent` */
     struct as_list node;
+    struct as_request *twin;   /* SENT: its hedge, or whose hedge it is, while both execute */
+    struct as_list hedge_node; /* WATCHED, DUE: in that list */
 };
 
 /* The request with that node. */
 static inline struct as_request *as_request_of(const struct as_list *node)
 {
     return AS_LIST_ENTRY((struct as_list *)(uintptr_t)node, struct as_request, node);
+}
+
+/* Its client waits for an answer, which core has accepted to get. */
+static inline bool as_request_is_awaited(const struct as_request *q)
+{
+    return q->state == AS_REQ_QUEUED || q->state == AS_REQ_SENT || q->state == AS_REQ_PARKED;
 }
 
 /* Which of two accepted requests of the same priority goes first: the one whose tenant has had less

@@ -27,7 +27,7 @@ void as_hist_add(struct as_hist *h, as_ns v);
 struct as_stat {
     uint64_t accepted;   /* submitted requests that were not refused */
     uint64_t refused;    /* AS_EFULL */
-    uint64_t dispatched; /* requests sent to replicas, retries included */
+    uint64_t dispatched; /* requests sent to replicas, retries included, hedges not */
     uint64_t completed;  /* answers of workers that were delivered */
     uint64_t failed;     /* answered with an error by the deployment itself; without expired ones */
     uint64_t expired;
@@ -54,6 +54,13 @@ struct as_stat {
     uint64_t model_misses;  /* … and to one that had to load it */
     uint64_t router_late; /* the user's router did not answer in time, so the policy decided … */
     uint64_t router_fallbacks; /* … or it answered that it has no choice */
+    /* Hedges (core/dispatch/hedge.h) that were sent. Each ends as one of the next four. */
+    uint64_t hedges;
+    uint64_t hedges_won;       /* its answer was the client's … */
+    uint64_t hedges_lost;      /* … the first execution's was */
+    uint64_t hedges_failed;    /* it was lost, handed back, or answered with an error */
+    uint64_t hedges_cancelled; /* its client left, or its deadline passed */
+    uint64_t hedges_withheld;  /* requests that were due: no replica was free, or no budget left */
     struct as_hist queue;      /* from arrival to the last dispatch */
     struct as_hist total;      /* from arrival to completion */
     struct as_hist service;    /* the handler's time as the worker measured it */

@@ -164,6 +164,22 @@ struct as_replica *as_multiplex_pick(struct as_deployment *d, const struct as_re
     return best ? best : as_dispatch_find_free(d, q);
 }
 
+struct as_replica *as_multiplex_find_holder(const struct as_deployment *d,
+                                            const struct as_request *q)
+{
+    const struct as_held *m = find_model(d, q->model_key);
+    struct as_replica *best = NULL;
+
+    for (uint32_t i = 0; m && i < AS_MIN(m->group.n_members, PICK_SCAN); i++) {
+        struct as_replica *r = m->group.members[i]->replica;
+
+        if (r->free_at != AS_NOWHERE && m->loading != r && as_replica_can_execute(r, q) &&
+            (!best || r->unanswered < best->unanswered))
+            best = r;
+    }
+    return best;
+}
+
 bool as_multiplex_become_loader(struct as_deployment *d, struct as_request *q)
 {
     struct as_held *m = ensure_model(d, q->model_key);

@@ -26,6 +26,10 @@ void as_multiplex_prefer(struct as_deployment *d, struct as_request *q, struct a
                          as_ns now);
 /* The free replica with the fewest models that can execute q; NULL: none is free. */
 struct as_replica *as_multiplex_pick(struct as_deployment *d, const struct as_request *q);
+/* A replica that holds q's model and can execute q at once: of these the one with the fewest
+ * requests; NULL: none. */
+struct as_replica *as_multiplex_find_holder(const struct as_deployment *d,
+                                            const struct as_request *q);
 /* q's time is over, or nobody holds its model. True: it may go to any replica, and is the loader
  * until it is sent or ends. False: another one is, or its model is being loaded. */
 bool as_multiplex_become_loader(struct as_deployment *d, struct as_request *q);
