@@ -9,7 +9,7 @@
 /* Fixed parts of the records. */
 #define REPLICA 32u
 #define COUNT   8u
-#define ROUTE   40u
+#define ROUTE   48u
 #define BODY    24u
 #define EVENT   16u
 #define READY   8u
@@ -98,6 +98,7 @@ void as_policy_put_route(struct as_buf *b, const struct as_policy_route *r)
     put16(p + 34, (uint16_t)r->model_id.n);
     put16(p + 36, (uint16_t)r->session_id.n);
     put16(p + 38, (uint16_t)r->request_id.n);
+    put64(p + 40, r->before);
     p = put_text(p + ROUTE, r->method);
     p = put_text(p, r->model_id);
     p = put_text(p, r->session_id);
@@ -258,8 +259,11 @@ int as_policy_get_route(struct as_str body, struct as_policy_route *ret_r)
     model = get16(p + 34);
     session = get16(p + 36);
     request = get16(p + 38);
-    r = (struct as_policy_route){
-        .id = get64(p), .created = get64(p + 8), .body_len = get64(p + 16), .kind = p[28]};
+    r = (struct as_policy_route){.id = get64(p),
+                                 .before = get64(p + 40),
+                                 .created = get64(p + 8),
+                                 .body_len = get64(p + 16),
+                                 .kind = p[28]};
     if (method > AS_POLICY_TEXT || model > AS_POLICY_TEXT || session > AS_POLICY_TEXT ||
         request > AS_POLICY_TEXT || here > AS_POLICY_BODY_FIRST || here > r.body_len ||
         get32(p + 28) > UINT8_MAX || body.n != ROUTE + method + model + session + request + here)

@@ -52,6 +52,7 @@ struct as_policy_count {
 
 struct as_policy_route {
     uint64_t id;      /* of the question, not used again while the link lives */
+    uint64_t before;  /* the id of the question before about this request, or 0 */
     uint64_t created; /* CLOCK_MONOTONIC ns when the request came */
     uint8_t kind;     /* enum as_frame_kind of its body */
     struct as_str method, model_id, session_id, request_id;

@@ -4,6 +4,7 @@ import asyncio
 import json
 import struct
 import time
+import types
 
 import pytest
 
@@ -28,10 +29,10 @@ def record(kind, body):
     return struct.pack("<II", kind, len(body)) + body + bytes(-len(body) % 8)
 
 
-def route_record(ident, body=b"", length=None, kind=records.CALL, method="", model="", session="", request=""):
+def route_record(ident, body=b"", length=None, kind=records.CALL, method="", model="", session="", request="", before=0):
     texts = [t.encode() for t in (method, model, session, request)]
-    head = struct.pack("<QQQIIHHHH", ident, time.monotonic_ns(), len(body) if length is None else length, len(body), kind,
-                       *map(len, texts))
+    head = struct.pack("<QQQIIHHHHQ", ident, time.monotonic_ns(), len(body) if length is None else length, len(body), kind,
+                       *map(len, texts), before)
     return record(records.ROUTE, head + b"".join(texts) + body)
 
 
@@ -293,6 +294,30 @@ def test_a_router_hears_where_the_server_has_sent_it():
         assert len(heard) == 4 and host._peers[1].routed == {} and host.router.num_pending_requests == 0
 
     run(Hooks, steps)
+
+
+def test_a_request_that_is_asked_again_is_the_same(monkeypatch):
+    """What the mixins have tried for it counts: the holder of its model first, then the others. As in Ray, where it waits in the
+    router."""
+    times = iter([100.0, 100.5, 103.0, 103.1])
+    monkeypatch.setattr("anyserve.serve.request_router.time", types.SimpleNamespace(monotonic=lambda: next(times), time=time.time))
+
+    class ByModel(MultiplexMixin, RequestRouter):
+        async def choose_replicas(self, candidate_replicas, pending_request=None):
+            chosen = self.apply_multiplex_routing(pending_request)
+            return [[r for r in candidate_replicas if r.replica_id in chosen]]
+
+    async def steps(host, server):
+        host.take(1, replica_record(1, "app#D-0", models='["m"]') + replica_record(2, "app#D-1", models="[]"))
+        for ident in 1, 2, 3, 4:
+            host.take(1, route_record(ident, model="m", before=ident - 1))
+            await settle()
+        assert [[n for n, _ in server.choices[i][1]] for i in (1, 2, 3, 4)] == [[1], [1], [2], [1, 2]]
+        assert list(host._peers[1].contexts) == [4]
+        host.take(1, event(records.WITHDRAWN, 4))
+        assert host._peers[1].contexts == {}
+
+    run(ByModel, steps)
 
 
 def test_what_is_kept_for_the_hook_is_bounded(monkeypatch):

@@ -18,7 +18,7 @@ HTTP, CALL = 2, 3  # kinds of a request's body
 _HAS_MODELS, _HAS_STATS = 1, 2
 _HEAD = struct.Struct("<II")
 _REPLICA = struct.Struct("<IIIHHHHIII")
-_ROUTE = struct.Struct("<QQQIIHHHH")
+_ROUTE = struct.Struct("<QQQIIHHHHQ")
 _BODY = struct.Struct("<QQII")
 _EVENT = struct.Struct("<QII")
 _CHOICE = struct.Struct("<QII")
@@ -46,6 +46,7 @@ class Route(NamedTuple):
     request_id: str
     body_len: int
     body: bytes
+    before: int = 0  # the question before about this request, or 0
 
 
 class Body(NamedTuple):
@@ -91,9 +92,9 @@ def counts(data: bytes, at: int, end: int) -> Iterator[Tuple[int, int]]:
 
 
 def route(data: bytes, at: int, end: int) -> Route:
-    ident, created, body_len, _, kind, method, model, session, request = _ROUTE.unpack_from(data, at)
+    ident, created, body_len, _, kind, method, model, session, request, before = _ROUTE.unpack_from(data, at)
     t, at = _texts(data, at + _ROUTE.size, (method, model, session, request))
-    return Route(ident, created, kind, t[0], t[1], t[2], t[3], body_len, data[at:end])
+    return Route(ident, created, kind, t[0], t[1], t[2], t[3], body_len, data[at:end], before)
 
 
 def body(data: bytes, at: int, end: int) -> Body:

@@ -16,13 +16,15 @@ from ...code.copied import user_traceback
 from ...replica import DeploymentID, ReplicaID
 from ...runtime.log import log_event
 from .._payload import decode_call, parse
-from ..request_router import PendingRequest, RequestMetadata, RequestRouter, RunningReplica
+from ..request_router import PendingRequest, RequestMetadata, RequestRouter, RequestRoutingContext, RunningReplica
 from . import records
 
 MAX_OPEN = 4096  # questions of one link for which choose_replicas runs; also of those that were answered and not sent
 READ_STEP = 256 << 10  # bytes of records after which the server is told that they were read
 ROUTED_BYTES = 32 << 20  # of the bodies of those that were answered and not sent
 MAX_LOGGED = 64  # kinds of errors that are logged, each once
+
+_UNUSED = RequestRoutingContext()
 
 Send = Callable[[int, bytes], Any]  # (origin, records)
 
@@ -49,6 +51,7 @@ class _Peer:
         self.open: Dict[int, _Question] = {}
         self.routed: Dict[int, PendingRequest] = {}  # answered, and not sent yet, for on_request_routed
         self.routed_bytes = 0  # of their bodies
+        self.contexts: Dict[int, RequestRoutingContext] = {}  # of those that may be asked again: what the mixins have tried
         self.fetching: Dict[int, Tuple[List[bytes], "asyncio.Future[bytes]"]] = {}
         self.bytes_read = self.bytes_told = 0
         self.out = bytearray()
@@ -60,6 +63,11 @@ class _Peer:
         self.routed_bytes += len(pending.body)
         while len(self.routed) > MAX_OPEN or (self.routed_bytes > ROUTED_BYTES and len(self.routed) > 1):
             self.take_routed(next(iter(self.routed)))
+
+    def keep_context(self, ident: int, context: RequestRoutingContext) -> None:
+        self.contexts[ident] = context
+        if len(self.contexts) > MAX_OPEN:
+            del self.contexts[next(iter(self.contexts))]
 
     def take_routed(self, ident: int) -> Optional[PendingRequest]:
         pending = self.routed.pop(ident, None)
@@ -222,6 +230,9 @@ class RouterHost:
                                    q.kind == records.HTTP, self.deployment.app_name)  # fmt: skip
         pending = PendingRequest(metadata=metadata, created_at=time.time() - max(time.monotonic_ns() - q.created, 0) / 1e9)
         pending._set_body(q.body, q.body_len, _decode(q.kind), lambda: self._fetch(origin, peer, q))
+        if q.before:  # its replicas were busy: it is the same request
+            peer.take_routed(q.before)
+            pending.routing_context = peer.contexts.pop(q.before, pending.routing_context)
         question = peer.open[q.id] = _Question(pending)
         self.router._pending += 1
         coro = self._ask(origin, peer, q.id, question)
@@ -249,6 +260,8 @@ class RouterHost:
         finally:
             if peer.open.pop(ident, None) is not None:
                 self.router._pending -= 1
+        if pending.routing_context != _UNUSED:
+            peer.keep_context(ident, pending.routing_context)
         if self.wants & records.WANTS_ROUTED and not question.is_routed:
             peer.keep_routed(ident, pending)
         self._answer(origin, peer, records.choice(ident, reason, chosen))
@@ -289,6 +302,7 @@ class RouterHost:
             assert asked.task is not None
             asked.task.cancel()
         peer.take_routed(ident)
+        peer.contexts.pop(ident, None)
         fetching = peer.fetching.pop(ident, None)
         if fetching is not None and not fetching[1].done():
             fetching[1].set_exception(RequestGone("the request does not wait any more"))

@@ -75,6 +75,7 @@ bool as_policy_ask(struct as_fleet_deployment *d, struct as_call *c)
         return false;
     }
     as_policy_walk_replicas(p);
+    r.before = c->question;
     r.id = c->question = p->next_id++;
     c->question_open = true;
     c->asked_at = as_loop_now(d->fleet->loop);

@@ -53,6 +53,7 @@ static void begin_with_policy(void)
 struct told {
     uint32_t numbers[8], n; /* replicas, in the order in which they came */
     uint64_t ids[8];        /* questions */
+    uint64_t before;        /* the one before the last question about its request */
     uint32_t n_ids, gone, died, routed, completed, withdrawn, routed_to;
     uint32_t bodies, body_bytes;
     char model[32], session[32]; /* of the last question */
@@ -79,6 +80,7 @@ static void take(struct told *t, const struct as_frame *f)
         } else if (r.kind == AS_POLICY_ROUTE) {
             assert_int_equal(as_policy_get_route(r.body, &route), 0);
             t->ids[t->n_ids++] = route.id;
+            t->before = route.before;
             snprintf(t->model, sizeof(t->model), "%.*s", AS_STR_FMT(route.model_id));
             snprintf(t->session, sizeof(t->session), "%.*s", AS_STR_FMT(route.session_id));
         } else if (r.kind == AS_POLICY_BODY) {
@@ -166,6 +168,32 @@ static void a_chosen_replica_gets_the_request(void **state AS_UNUSED)
     as_frame_put_end(&h->out, h->streams[0], 1);
     UNTIL_TOLD(p, &t, t.completed == 1);
     assert_int_equal(count(AS_POLICY_OUTCOME_CHOSEN), 2);
+    end();
+}
+
+static void a_request_that_waits_is_asked_again(void **state AS_UNUSED)
+{
+    struct told t = {0};
+    struct hand *other, *busy, *p;
+
+    begin_with_policy();
+    other = join(0, "t0", true, &no_options);
+    busy = join(1, "t1", true, &no_options);
+    p = join_policy(2, "p0", AS_POLICY_WANTS_ROUTED);
+    UNTIL_TOLD(p, &t, t.n == 2);
+    for (uint32_t i = 0; i < 3; i++) {
+        submit();
+        UNTIL_TOLD(p, &t, t.n_ids == i + 1);
+        assert_int_equal(t.before, 0);
+        choose(p, t.ids[i], t.numbers[1]);
+    }
+    start(busy, 2);
+    UNTIL_TOLD(p, &t, t.n_ids == 4);
+    assert_int_equal(t.before, t.ids[2]);
+    choose(p, t.ids[3], t.numbers[0]);
+    start(other, 1);
+    UNTIL_TOLD(p, &t, t.routed == 3);
+    assert_int_equal(t.routed_to, t.numbers[0]);
     end();
 }
 
@@ -279,6 +307,7 @@ static void a_process_takes_over_from_another(void **state AS_UNUSED)
     UNTIL_TOLD(next, &second, second.n == 1);
     submit();
     UNTIL_TOLD(next, &second, second.n_ids == 1);
+    assert_true(second.ids[0] > t.ids[0]); /* ids are not used again */
     choose(next, second.ids[0], second.numbers[0]);
     start(h, 2);
     assert_int_equal(count(AS_POLICY_OUTCOME_CHOSEN), 1);
@@ -558,6 +587,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chosen_replica_gets_the_request),
+        cmocka_unit_test(a_request_that_waits_is_asked_again),
         cmocka_unit_test(without_a_choice_the_server_decides),
         cmocka_unit_test(a_late_answer_is_ignored),
         cmocka_unit_test(a_client_that_leaves_withdraws_its_question),

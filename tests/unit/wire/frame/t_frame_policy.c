@@ -118,6 +118,7 @@ static void counts(void **state AS_UNUSED)
 static void route_round_trip(void **state AS_UNUSED)
 {
     struct as_policy_route in = {.id = 1ull << 40,
+                                 .before = 1ull << 39,
                                  .created = 3,
                                  .kind = AS_FRAME_CALL,
                                  .method = STATIC_STR("m"),
@@ -131,7 +132,8 @@ static void route_round_trip(void **state AS_UNUSED)
 
     as_policy_put_route(&b, &in);
     assert_int_equal(as_policy_get_route(only(&b, AS_POLICY_ROUTE).body, &out), 0);
-    assert_true(out.id == in.id && out.created == 3 && out.body_len == 1000000);
+    assert_true(out.id == in.id && out.before == in.before && out.created == 3 &&
+                out.body_len == 1000000);
     assert_int_equal(out.kind, AS_FRAME_CALL);
     assert_true(as_str_eq(out.method, in.method) && as_str_eq(out.model_id, in.model_id));
     assert_true(as_str_eq(out.session_id, in.session_id));
@@ -166,7 +168,7 @@ static void route_limits(void **state AS_UNUSED)
     p[32]--;
     p[29] = 1; /* a reserved byte */
     assert_int_equal(as_policy_get_route(r.body, &out), AS_EPROTO);
-    assert_int_equal(as_policy_get_route((struct as_str){r.body.p, 39}, &out), AS_EPROTO);
+    assert_int_equal(as_policy_get_route((struct as_str){r.body.p, 47}, &out), AS_EPROTO);
     as_buf_fini(&b);
 }
 
