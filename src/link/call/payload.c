@@ -113,13 +113,6 @@ static XXH128_hash_t hash_tensor_params(const struct as_tensor_params *p, uint64
     return XXH3_128bits_digest(&h);
 }
 
-uint64_t as_payload_name_key(struct as_str name, uint64_t seed)
-{
-    uint64_t h = XXH3_64bits_withSeed(name.p, name.n, seed);
-
-    return h ? h : 1;
-}
-
 uint64_t as_payload_batch_key(const struct as_payload *p, uint64_t seed)
 {
     const struct as_msg *msg = &p->msg;

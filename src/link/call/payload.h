@@ -40,9 +40,6 @@ struct as_payload {
 uint64_t as_payload_batch_key(const struct as_payload *p, uint64_t seed);
 /* Whether everything that as_payload_batch_key hashes is equal. False for calls. */
 bool as_payload_can_batch(const struct as_payload *x, const struct as_payload *y);
-/* A hash of a name that users chose, such as a tenant's, which is not 0. Clients must not know the
- * seed. */
-uint64_t as_payload_name_key(struct as_str name, uint64_t seed);
 /* The size of the tensors or of the body in bytes. */
 uint64_t as_payload_size(const struct as_payload *p);
 /* A cheap hash of what a handler sees: of each large tensor, and of the body of

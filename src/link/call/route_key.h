@@ -12,7 +12,8 @@
 
 #define AS_ROUTE_SESSION_HEADER "x-session-id"
 
-/* Of an id with at least one byte: never 0. Clients must not know the seed. */
+/* Of an id with at least one byte (of a model, a session or a tenant): never 0. Clients must not
+ * know the seed. */
 uint64_t as_route_key(struct as_str id, uint64_t seed);
 
 struct as_route_ids {

@@ -36,7 +36,7 @@ void as_fleet_client_close(struct as_fleet_client *c)
 
 uint64_t as_fleet_tenant_key(const struct as_fleet *f, struct as_str name)
 {
-    return name.n ? as_payload_name_key(name, f->conf.deployment.seed) : 0;
+    return name.n ? as_route_key(name, f->conf.deployment.seed) : 0;
 }
 
 void as_call_letter_returned(struct as_call *c)
