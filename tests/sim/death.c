@@ -44,7 +44,7 @@ static enum as_loss anything(struct sim *s)
 
 static bool has_begun(const struct worker *w, const struct call *c)
 {
-    return c->stream / 2 < w->n_streams && w->streams[c->stream / 2].state != S_WAITING;
+    return c->stream / 2 < w->n_streams && w->streams[c->stream / 2].ran;
 }
 
 void report_cause(struct sim *s, struct worker *w, uint64_t verdict_number)

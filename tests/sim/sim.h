@@ -126,7 +126,7 @@ enum stream_state { S_WAITING, S_RUNNING, S_ENDED };
 struct stream {
     uint32_t call, model;
     enum stream_state state;
-    bool beyond;
+    bool beyond, ran; /* ran: false if it ended without a start, as one that is given back */
     as_ns started, finish_at;
     uint64_t first; /* first stream of its batch; itself if it is alone */
     uint32_t size;

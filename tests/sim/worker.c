@@ -73,6 +73,7 @@ static void start_stream(struct sim *s, struct worker *w, uint32_t place, as_ns 
     memmove(w->queue + place, w->queue + place + 1, (--w->n_queue - place) * sizeof(w->queue[0]));
     w->last_started = AS_MAX(w->last_started, id);
     t->state = S_RUNNING;
+    t->ran = true;
     t->started = s->now;
     t->finish_at = finish_at;
     trace(s, "worker %u starts call %u", w->number, t->call);
