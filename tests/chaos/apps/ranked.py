@@ -6,7 +6,7 @@ import os
 import numpy as np
 from anyserve import AnyServe, get_replica_context
 
-NAP = 0.050  # seconds
+NAP = 0.100  # seconds
 
 app = AnyServe()
 app.deployment(max_ongoing_requests=2)
