@@ -10,7 +10,6 @@ the end each replica says the rank that the controller says.
 import contextlib
 import http.client
 import os
-import random
 import signal
 import threading
 import time
