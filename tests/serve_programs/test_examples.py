@@ -16,6 +16,10 @@ EXAMPLES = {
     "tokens": ["ALL WORK AND NO PLAY ALL WORK", "FROM AN EVENT LOOP "],
     "tenants": ["anna: 40", "bob: 30", "anna: 40", "carla: 50", "anna: 40", "loaded: anna bob carla"],
     "shards": ["ranks and words: [0, 4] [1, 4] [2, 3] [3, 3]", "found: beta eta theta zeta"],
+    "router_store": ["first: 0 of 10 beginnings were known", "second: 10 of 10 beginnings were known",
+                     "third: 10 of 10 beginnings were known"],  # fmt: skip
+    "router_broadcast": ["first: 0 of 10 beginnings were known", "second: 10 of 10 beginnings were known",
+                         "third: 10 of 10 beginnings were known"],  # fmt: skip
     "http_api": ['{"total":10.0}', '{"total":9.0}'],
     "http_upload": ['{"size":20000000,"sha256":"%s"}' % hashlib.sha256(bytes(20_000_000)).hexdigest()[:16], "20000000"],
     "http_events": ["text/event-stream; charset=utf-8", "data: ONE", "data: TWO", "data: THREE"],
@@ -25,7 +29,8 @@ EXAMPLES = {
 
 def run(tmp_path, *command):
     environ = {**os.environ, "PYTHONPATH": str(paths.SDK), "ANYSERVE_PORT": str(ports.free()),
-               "ANYSERVE_RUNTIME_DIR": str(tmp_path / "run"), "ANYSERVE_STATE_DIR": str(tmp_path / "state")}  # fmt: skip
+               "ANYSERVE_RUNTIME_DIR": str(tmp_path / "run"), "ANYSERVE_STATE_DIR": str(tmp_path / "state"),
+               "ANYSERVE_ROUTER_TIMEOUT": "5s"}  # a machine under load may be late
     return subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=LONGEST, env=environ, cwd=tmp_path,
                           check=False)  # fmt: skip
 
