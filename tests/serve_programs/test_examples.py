@@ -9,6 +9,7 @@ import pytest
 from support import paths, ports
 
 LONGEST = 120  # seconds
+ELSEWHERE = {"router_store", "router_broadcast"}  # tests/e2e/routers/test_router_examples.py
 EXAMPLES = {
     "chat": ["anna has come", "bob has come", "bob: hello", "anna: hello, bob", "bob has gone"],
     "iris": ["['setosa', 'virginica', 'versicolor']"],
@@ -16,10 +17,6 @@ EXAMPLES = {
     "tokens": ["ALL WORK AND NO PLAY ALL WORK", "FROM AN EVENT LOOP "],
     "tenants": ["anna: 40", "bob: 30", "anna: 40", "carla: 50", "anna: 40", "loaded: anna bob carla"],
     "shards": ["ranks and words: [0, 4] [1, 4] [2, 3] [3, 3]", "found: beta eta theta zeta"],
-    "router_store": ["first: 0 of 10 beginnings were known", "second: 10 of 10 beginnings were known",
-                     "third: 10 of 10 beginnings were known"],  # fmt: skip
-    "router_broadcast": ["first: 0 of 10 beginnings were known", "second: 10 of 10 beginnings were known",
-                         "third: 10 of 10 beginnings were known"],  # fmt: skip
     "http_api": ['{"total":10.0}', '{"total":9.0}'],
     "http_upload": ['{"size":20000000,"sha256":"%s"}' % hashlib.sha256(bytes(20_000_000)).hexdigest()[:16], "20000000"],
     "http_events": ["text/event-stream; charset=utf-8", "data: ONE", "data: TWO", "data: THREE"],
@@ -29,14 +26,13 @@ EXAMPLES = {
 
 def run(tmp_path, *command):
     environ = {**os.environ, "PYTHONPATH": str(paths.SDK), "ANYSERVE_PORT": str(ports.free()),
-               "ANYSERVE_RUNTIME_DIR": str(tmp_path / "run"), "ANYSERVE_STATE_DIR": str(tmp_path / "state"),
-               "ANYSERVE_ROUTER_TIMEOUT": "5s"}  # a machine under load may be late
+               "ANYSERVE_RUNTIME_DIR": str(tmp_path / "run"), "ANYSERVE_STATE_DIR": str(tmp_path / "state")}  # fmt: skip
     return subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=LONGEST, env=environ, cwd=tmp_path,
                           check=False)  # fmt: skip
 
 
 def test_each_example_is_here():
-    assert {p.stem for p in (paths.ROOT / "examples/serve").glob("*.py")} == set(EXAMPLES)
+    assert {p.stem for p in (paths.ROOT / "examples/serve").glob("*.py")} == set(EXAMPLES) | ELSEWHERE
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -154,7 +154,7 @@ print(type(response).__name__, len(seen))
 def test_the_routers_of_rays_page(world):
     world.write("custom_request_router.py", ROUTERS)
     path = world.write("apps.py", APPS)
-    driver = Driver(world, "-m", "anyserve.serve.as_ray", path, env={"ANYSERVE_ROUTER_TIMEOUT": "5s"})
+    driver = Driver(world, "-m", "anyserve.serve.as_ray", path)
     world.drivers.append(driver)
     driver.process.wait(4 * wait.SECONDS)
     lines = [line for line in driver.end(0).splitlines() if not line.startswith("(")]
