@@ -8,15 +8,16 @@ append to a file how old a change of a replica is when they first decide by it: 
 import asyncio
 import collections
 import os
+import random
 import struct
 import time
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterable, List, Tuple
 
 from anyserve import serve
 from anyserve.serve.request_router import RequestRouter
 
 HELD = 32  # keys of a replica
-KEYS = 1000
+IDLE = 0.1  # seconds without a decision: the next one says nothing of ages
 FOLDER = "AGES_FOLDER"  # an environment variable
 
 
@@ -26,16 +27,22 @@ class Trivial(RequestRouter):
 
 
 class Ages:
-    """Of the newest change that the router knows: recorded when that is another one than before."""
+    """Of what the router decides by: a replica's change is recorded at the first decision that knows of it."""
 
     def __init__(self, name: str) -> None:
         self.file = open(os.path.join(os.environ[FOLDER], name), "ab", buffering=0)
         self.newest: Dict[str, float] = {}
+        self.decided = 0.0
 
-    def add(self, replica: str, changed: float) -> None:
-        if changed > self.newest.get(replica, 0):
-            self.newest[replica] = changed
-            self.file.write(struct.pack("d", time.monotonic() - changed))
+    def add(self, known: Iterable[Tuple[str, float]]) -> None:
+        """A decision. known: replicas, each with the time of its newest change that is known."""
+        now = time.monotonic()
+        for replica, changed in known:
+            if changed > self.newest.get(replica, 0):
+                self.newest[replica] = changed
+                if now - self.decided < IDLE:
+                    self.file.write(struct.pack("d", now - changed))
+        self.decided = now
 
 
 class ByStore(RequestRouter):
@@ -48,8 +55,7 @@ class ByStore(RequestRouter):
         if self.store is None:
             self.store = serve.get_deployment_handle("Store", "store")
         name, newest = await self.store.find.remote(pending_request.args[0])
-        for replica, changed in newest:
-            self.ages.add(replica, changed)
+        self.ages.add(newest)
         holders = [r for r in candidate_replicas if r.replica_id.unique_id == name]
         return [holders, candidate_replicas] if holders else [candidate_replicas]
 
@@ -61,13 +67,9 @@ class ByBroadcast(RequestRouter):
         self.ages = Ages("broadcast")
 
     async def choose_replicas(self, candidate_replicas, pending_request=None):
-        key, holders = pending_request.args[0], []
-        for replica in candidate_replicas:
-            stats = replica.routing_stats
-            if stats:
-                self.ages.add(replica.replica_id.unique_id, stats["changed"])
-                if key in stats["held"]:
-                    holders.append(replica)
+        key, said = pending_request.args[0], [r for r in candidate_replicas if r.routing_stats]
+        self.ages.add([(r.replica_id.unique_id, r.routing_stats["changed"]) for r in said])
+        holders = [r for r in said if key in r.routing_stats["held"]]
         return [holders, candidate_replicas] if holders else [candidate_replicas]
 
 
@@ -119,18 +121,17 @@ class Caller:
         self.holder = holder
 
     async def load(self, clients: int, seconds: float, many: int) -> List[float]:
-        """Latencies in seconds. `many`: of the keys, each client's in another order."""
+        """Latencies in seconds. `many`: so many keys, at random."""
         times: List[float] = []
         end = time.perf_counter() + seconds
 
         async def one(number: int) -> None:
-            at = number * 37
+            draw = random.Random(number)
             while True:
                 begin = time.perf_counter()
                 if begin >= end:
                     return
-                at = (at * 5 + 11) % KEYS
-                await self.holder.remote("prompt %d" % (at % many))
+                await self.holder.remote("prompt %d" % draw.randrange(many))
                 times.append(time.perf_counter() - begin)
 
         await asyncio.gather(*[one(i) for i in range(clients)])
