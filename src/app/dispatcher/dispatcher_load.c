@@ -36,6 +36,26 @@ static void copy_times(struct as_deployment *core, struct as_service_sample *to)
     memcpy(to->latency, s->total.bucket, sizeof(to->latency));
 }
 
+static bool has_room(const struct as_dispatcher *d) /* messages that must not be lost go first */
+{
+    return d->outbox.wait.n <= AS_OUTBOX_LIMIT / 2;
+}
+
+static bool send_stats(void *arg, const struct as_fleet_stats *s)
+{
+    struct as_dispatcher *d = arg;
+
+    static_assert(AS_FLEET_STATS_MAX <= AS_CTL_TEXT_MAX, "a message takes it");
+    if (!has_room(d))
+        return false;
+    as_dispatcher_send(d, &(struct as_ctl_message){.type = AS_CTL_STATS,
+                                                   .replica = s->replica,
+                                                   .token = s->token,
+                                                   .ns = s->at,
+                                                   .text = s->text});
+    return true;
+}
+
 bool as_dispatcher_send_load(void *ctx, const struct as_fleet_load *l)
 {
     struct as_dispatcher *d = ctx;
@@ -45,8 +65,10 @@ bool as_dispatcher_send_load(void *ctx, const struct as_fleet_load *l)
     struct as_buf text = {0};
     struct writer w = {.text = &text};
 
-    /* messages that must not be lost go first */
-    if (d->outbox.wait.n > AS_OUTBOX_LIMIT / 2)
+    static_assert(AS_CTL_COUNT_TIMES == (unsigned)AS_FLEET_COUNT_TIMES &&
+                      AS_CTL_COUNT_STATS == (unsigned)AS_FLEET_COUNT_STATS,
+                  "as COUNT says it");
+    if (!has_room(d))
         return false;
     if (l->core) {
         as_deployment_each_replica(l->core, add_slots, &w);
@@ -59,5 +81,5 @@ bool as_dispatcher_send_load(void *ctx, const struct as_fleet_load *l)
     m.text = as_buf_slice(&text);
     as_dispatcher_send(d, &m);
     as_buf_fini(&text);
-    return true;
+    return !l->stats || as_fleet_each_stats(d->fleet, l->deployment, send_stats, d);
 }

@@ -345,7 +345,7 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
         set_route(d, m);
         break;
     case AS_CTL_COUNT:
-        as_fleet_count(d->fleet, m->deployment, m->number != 0, m->id != 0, m->ns);
+        as_fleet_count(d->fleet, m->deployment, m->number != 0, (unsigned)m->id, m->ns);
         break;
     case AS_CTL_CONFIRM:
         as_fleet_confirm(d->fleet, m->id);

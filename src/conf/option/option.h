@@ -235,6 +235,10 @@ enum as_option_type {
       "bytes of those calls; the last call may exceed it")                                         \
     X(MAX_REPORT_BYTES, "max-report-bytes", SIZE, 0, 256 << 10, "256K", "", RD, "Queues",          \
       "size of one report of a replica (its metrics, its models); a larger one is ignored")        \
+    X(MAX_SCALING_STATS, "max-scaling-stats", INT, 1, 1024, "64", "", RD, "Queues",                \
+      "values that record_autoscaling_stats of one replica may have; with more all are ignored")   \
+    X(MAX_SCALING_STATS_BYTES, "max-scaling-stats-bytes", SIZE, 2, 32 << 10, "4K", "", RD,         \
+      "Queues", "size of these values as JSON; if it is larger, they are ignored")                 \
     X(STREAM_INPUTS, "stream-inputs", INT, 1, 65536, "16", "", RC, "Queues",                       \
       "messages of one stream that may wait in a worker for a handler that takes a stream")        \
     X(STREAM_INPUT_BYTES, "stream-input-bytes", SIZE, 1, 1 << 30, "1M", "", RC, "Queues",          \

@@ -116,7 +116,7 @@
  *              the supervisor, and is not before SERVING, is forgotten.
  *   RETIRE     replica, token: send it no new requests. Answered by RETIRED.
  *   COUNT      deployment, number 1: send LOAD now, then when its counts change, at most once in
- *              ns; id 1: with its times. number 0: no more. To be sent to each new dispatcher.
+ *              ns; id: AS_CTL_COUNT_… . number 0: no more. To be sent to each new dispatcher.
  *   ASK        replica, token, id, text: an operation and its body (as_ctl_parse_ask).
  *   REFUSED    number: what the control API has refused since the last one, for the metrics.
  *   ROUTE      deployment, text = prefix: requests of HTTP below it go there; "": none do. The
@@ -130,7 +130,13 @@
  *              SIGTERM. It takes no new requests, and ends when it has answered those that it has.
  *   LOAD       deployment, number of requests that wait, id = number of those that are executed,
  *              text of ctl/message/load.h: after COUNT.
+ *   STATS      replica, token, ns = Unix time, text: what its record_autoscaling_stats has returned
+ *              then, a JSON object of numbers; after COUNT with AS_CTL_COUNT_STATS, and LOAD.
  */
+/* The id of COUNT. */
+#define AS_CTL_COUNT_TIMES 0x1u /* LOAD has service times */
+#define AS_CTL_COUNT_STATS 0x2u /* send STATS, too */
+
 /* name, sender, receivers; in the order of their numbers */
 #define AS_CTL_MESSAGE_TABLE(X)                                                                    \
     X(TOKEN, S, D)                                                                                 \
@@ -181,7 +187,8 @@
     X(LEAVES, D, SC)                                                                               \
     X(TARGET, S, C)                                                                                \
     X(COUNT, C, D)                                                                                 \
-    X(LOAD, D, C)
+    X(LOAD, D, C)                                                                                  \
+    X(STATS, D, C)
 
 enum as_ctl_type {
     AS_CTL_NONE,

@@ -230,6 +230,8 @@ static void handle_process_message(struct as_reconciler *r, struct as_replica_sl
         as_replica_slot_retired(slot, now);
     } else if (m->type == AS_CTL_LEAVES) {
         on_leaves(r, slot);
+    } else if (m->type == AS_CTL_STATS) {
+        as_reconciler_on_stats(slot, m);
     } else if (m->type == AS_CTL_ANSWER && !as_reconciler_take_scaling(r, m)) {
         as_reconciler_remove_context(slot);
         as_replica_slot_configured(slot, m->id, m->number == 0, m->text, now);

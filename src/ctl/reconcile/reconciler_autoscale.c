@@ -31,12 +31,14 @@ static void send_count(const struct as_reconciler_deployment *d, bool on)
 {
     const struct as_reconciler *r = d->reconciler;
     bool times = on && d->scaler->a.config.target_latency_ms >= 0;
+    bool stats = on && d->scaler->policy.own;
 
     if (r->state_known && r->serving)
         r->ops.send(r->ctx, &(struct as_ctl_message){.type = AS_CTL_COUNT,
                                                      .deployment = as_str_of(d->name),
                                                      .number = on,
-                                                     .id = times,
+                                                     .id = (times ? AS_CTL_COUNT_TIMES : 0) |
+                                                           (stats ? AS_CTL_COUNT_STATS : 0),
                                                      .ns = r->conf.load_interval});
 }
 

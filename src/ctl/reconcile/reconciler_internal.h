@@ -63,6 +63,8 @@ struct as_reconciler_policy {
     uint64_t id;                        /* of the open question; 0: none */
     as_ns deadline;                     /* of it */
     as_ns soonest, next;                /* when it is asked again if an input changes, and else */
+    bool has_stats;                     /* statistics have come since the last question */
+    pid_t told;                         /* the process that knows those of stats_told */
     struct as_autoscale_decision asked; /* the inputs of the last question */
     struct as_buf why;                  /* there is no answer; empty: there is, or none yet */
 };
@@ -124,7 +126,10 @@ struct as_reconciler_process {
     enum as_reconciler_wait wait; /* as it was reported last */
     bool has_context_file;        /* its context may be in a file */
     struct as_reconciler_devices devices[AS_RECONCILER_DEVICE_KINDS];
-    bool leaves; /* it drains by itself: another SIGTERM might meet its end */
+    struct as_buf stats; /* its last STATS, for policies of the program's; empty: none … */
+    as_ns stats_at;      /* … and when they came, Unix time */
+    bool stats_told;     /* the policy process has them */
+    bool leaves;         /* it drains by itself: another SIGTERM might meet its end */
     /* to be reported to the plan at the end of the turn: an adopted one is READY or leaves, or the
      * process has ended */
     bool adopted_ready, adopted_leaves, has_ended;
@@ -236,6 +241,8 @@ as_ns as_reconciler_ask_policy(struct as_reconciler_deployment *d, as_ns now);
 bool as_reconciler_take_scaling(struct as_reconciler *r, const struct as_ctl_message *m);
 /* Appends why there is no answer, if one is missing. */
 void as_reconciler_explain_policy(const struct as_reconciler_scaler *s, struct as_buf *text);
+/* STATS of a replica. */
+void as_reconciler_on_stats(struct as_replica_slot *slot, const struct as_ctl_message *m);
 
 /* --- reconciler_report.c --- */
 /* Adds names and token to m, and sends it. */

@@ -31,6 +31,7 @@ void as_reconciler_free_process(struct as_replica_slot *slot)
     as_reconciler_reserve_devices(slot);
     as_reconciler_remove_context(slot);
     as_buf_fini(&proc->reason);
+    as_buf_fini(&proc->stats);
     free(proc);
     as_replica_slot_set_user(slot, NULL);
 }
@@ -71,6 +72,7 @@ static void op_start(void *ctx, struct as_replica_slot *slot)
     as_random_hex(proc->token, AS_RECONCILER_TOKEN_BYTES);
     proc->pid = 0;
     proc->leaves = false;
+    as_buf_drop(&proc->stats, proc->stats.n);
     proc->wait = AS_RECONCILER_WAIT_NONE;
     d->reconciler->n_started++;
     if (as_reconciler_write_spawn(slot, &text, &why) < 0) {

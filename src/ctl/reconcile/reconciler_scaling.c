@@ -3,11 +3,37 @@
 #include "base/utf8.h"
 #include "ctl/reconcile/reconciler_internal.h"
 #include "io/loop/clock.h"
+#include "link/call/report.h"
 #include "wire/json/json.h"
 
 #define QUESTION_MAX 49152u /* bytes; replicas that would make it longer are left out */
 #define WHY_MAX      300u
 #define GRACE        (250 * AS_MS) /* the process keeps the limit, and its answer has to travel */
+
+#define STATS_MAX (AS_CTL_TEXT_MAX - 512) /* likewise with statistics: these come later */
+
+/* --- what replicas say --- */
+
+void as_reconciler_on_stats(struct as_replica_slot *slot, const struct as_ctl_message *m)
+{
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
+    struct as_reconciler_scaler *s = proc->deployment->scaler;
+    char why[WHY_MAX];
+
+    /* checked by the dispatcher, which talks to the network, so nothing of it is trusted */
+    if (!s || !s->policy.own || as_report_check_stats(m->text, UINT32_MAX, why, sizeof(why)))
+        return;
+    as_buf_set(&proc->stats, m->text);
+    proc->stats_at = m->ns;
+    proc->stats_told = false;
+    s->policy.has_stats = true;
+}
+
+static void forget_told(void *arg AS_UNUSED, struct as_replica_slot *slot)
+{
+    if (as_reconciler_process(slot))
+        as_reconciler_process(slot)->stats_told = false;
+}
 
 /* --- without an answer --- */
 
@@ -26,6 +52,8 @@ static void fail_question(struct as_reconciler_deployment *d, struct as_str why)
     char text[2 * WHY_MAX];
 
     p->id = 0;
+    as_plan_each(d->plan, forget_told, NULL); /* the question may have been lost */
+    p->has_stats = true;
     set_failure(d, why);
     if (p->failing) /* it is asked once a second */
         return;
@@ -85,7 +113,8 @@ void as_reconciler_check_policy(struct as_reconciler_deployment *d, as_ns now)
 
 struct question {
     struct as_buf *json;
-    bool loads; /* the requests of each; else their names */
+    bool loads;  /* the requests of each; else their names */
+    bool is_cut; /* there was no room for all statistics */
 };
 
 static void put_replica(void *arg, struct as_replica_slot *slot)
@@ -103,6 +132,30 @@ static void put_replica(void *arg, struct as_replica_slot *slot)
     } else {
         as_json_put_string(q->json, name);
     }
+}
+
+/* What is new of it: [seconds since 1970, {name: value, …}]. */
+static void put_stats(void *arg, struct as_replica_slot *slot)
+{
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
+    enum as_replica_slot_state state = as_replica_slot_state(slot);
+    struct question *q = arg;
+    struct as_str name = as_id_name(as_replica_slot_name(slot));
+
+    if ((state != AS_REPLICA_SLOT_RUNNING && state != AS_REPLICA_SLOT_UPDATING) || !proc ||
+        !proc->stats.n || proc->stats_told)
+        return;
+    if (q->json->n + 6 * name.n + proc->stats.n + 64 > STATS_MAX) {
+        q->is_cut = true;
+        return;
+    }
+    as_json_put_escaped_key(q->json, name);
+    as_json_put_open(q->json, '[');
+    as_json_put_f64(q->json, (double)proc->stats_at / (double)AS_SEC);
+    as_buf_str(q->json, ",");
+    as_buf_add(q->json, proc->stats.p, proc->stats.n);
+    as_json_put_close(q->json, ']');
+    proc->stats_told = true;
 }
 
 static void put_time(struct as_buf *json, const char *key, as_ns t) /* 0: there is none */
@@ -132,9 +185,10 @@ static void put_config(struct as_buf *json, const struct as_autoscale_config *c)
     as_json_put_close(json, '}');
 }
 
-static void put_context(const struct as_reconciler_deployment *d, struct as_buf *json)
+static void put_context(struct as_reconciler_deployment *d, struct as_buf *json)
 {
-    const struct as_reconciler_scaler *s = d->scaler;
+    struct as_reconciler_scaler *s = d->scaler;
+    struct question stats = {.json = json};
     const struct as_autoscale_decision *last = &s->a.last;
     double total = AS_MAX(last->total, (double)last->queued);
 
@@ -161,6 +215,10 @@ static void put_context(const struct as_reconciler_deployment *d, struct as_buf 
     as_plan_each(d->plan, put_replica, &(struct question){.json = json, .loads = true});
     as_json_put_close(json, '}');
     as_json_put_close(json, '}');
+    as_json_put_member_open(json, "stats", '{');
+    as_plan_each(d->plan, put_stats, &stats);
+    s->policy.has_stats = stats.is_cut;
+    as_json_put_close(json, '}');
     as_json_put_close(json, '}');
 }
 
@@ -183,6 +241,9 @@ static void send_question(struct as_reconciler_deployment *d, struct as_replica_
     p->next = now + r->conf.scaling_interval;
     p->soonest = now + AS_MIN(r->conf.load_interval, r->conf.scaling_interval);
     p->asked = d->scaler->a.last;
+    if (p->told != as_reconciler_process(process)->pid) /* a new process knows nothing */
+        as_plan_each(d->plan, forget_told, NULL);
+    p->told = as_reconciler_process(process)->pid;
     as_json_put_open(&json, '{');
     as_json_put_key(&json, "limit_s");
     as_json_put_f64(&json, (double)r->conf.scaling_timeout / (double)AS_SEC);
@@ -201,7 +262,7 @@ static bool has_changed(const struct as_reconciler_scaler *s)
 {
     const struct as_autoscale_decision *now = &s->a.last, *then = &s->policy.asked;
 
-    return now->queued != then->queued || now->ongoing != then->ongoing ||
+    return s->policy.has_stats || now->queued != then->queued || now->ongoing != then->ongoing ||
            now->running != then->running || now->next != then->next;
 }
 

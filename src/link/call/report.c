@@ -4,6 +4,7 @@
 #include "wire/json/json.h"
 #include "wire/name_check.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,6 +237,64 @@ int as_report_check(uint32_t kind, struct as_str text, char *why, size_t cap)
     if (kind == AS_REPORT_METRICS)
         return check_metrics(text, why, cap);
     return check_json(text, kind == AS_REPORT_MODEL_IDS ? AS_JSON_ARRAY : AS_JSON_OBJECT, why, cap);
+}
+
+static int check_numbers(struct as_json *j, struct as_json_value *object, uint32_t max_names,
+                         char *why, size_t cap)
+{
+    struct as_json_items it;
+    uint32_t n = 0;
+    double v;
+    int more;
+
+    if (object->type != AS_JSON_OBJECT || as_json_items(j, object, &it)) {
+        snprintf(why, cap, "it is no JSON object");
+        return AS_EINVALID;
+    }
+    while ((more = as_json_next(j, &it)) > 0) {
+        if (++n > max_names) {
+            snprintf(why, cap, "it has more than %u values (--max-scaling-stats)", max_names);
+            return AS_EINVALID;
+        }
+        if (!it.key.n) {
+            snprintf(why, cap, "a value has no name");
+            return AS_EINVALID;
+        }
+        if (it.value.type != AS_JSON_BOOL &&
+            (it.value.type != AS_JSON_NUMBER || as_json_f64(j, &it.value, &v) || !isfinite(v))) {
+            snprintf(why, cap, "'%.*s' is no finite number", AS_STR_CUT(it.key, NUMBER_MAX));
+            return AS_EINVALID;
+        }
+    }
+    return more < 0 ? AS_EINVALID : 0;
+}
+
+int as_report_check_stats(struct as_str text, uint32_t max_names, char *why, size_t cap)
+{
+    uint8_t *copy;
+    struct as_json *j;
+    struct as_json_value root;
+    struct as_arena a;
+    int err = AS_EINVALID;
+
+    if (!text.n) /* nothing any more */
+        return 0;
+    copy = as_xalloc(text.n + AS_JSON_PADDING); /* zeroed: the padding is readable */
+    j = as_json_new();
+    as_arena_init(&a, NULL, 0);
+    memcpy(copy, text.p, text.n);
+    snprintf(why, cap, "it is no JSON object");
+    if (j) {
+        if (as_json_open(j, &a, copy, text.n, &root) == 0)
+            err = check_numbers(j, &root, max_names, why, cap);
+        if (!err && as_json_expect_end(j))
+            err = AS_EINVALID;
+        as_json_close(j);
+    }
+    as_json_free(j);
+    as_arena_fini(&a);
+    free(copy);
+    return err;
 }
 
 bool as_report_next_family(struct as_str *rest, struct as_report_family *ret_f)

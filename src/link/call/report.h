@@ -14,6 +14,10 @@
  * where the text is wrong. */
 int as_report_check(uint32_t kind, struct as_str text, char *why, size_t cap);
 
+/* For AS_REPORT_AUTOSCALING: an object of at most max_names finite numbers (true and false are 1
+ * and 0), whose names are not empty. 0, or AS_EINVALID and the reason, which names the value. */
+int as_report_check_stats(struct as_str text, uint32_t max_names, char *why, size_t cap);
+
 struct as_report_family {
     struct as_str name, kind; /* kind: "counter", "gauge", "histogram" */
     struct as_str help;       /* a JSON string, with its quotes */

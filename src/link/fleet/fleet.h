@@ -42,6 +42,8 @@ struct as_fleet_conf {
     uint32_t call_credit;         /* calls that one request of a worker may have open at once … */
     uint64_t call_credit_bytes;   /* … and the bytes of these */
     uint32_t max_report;          /* bytes of a REPORT that is kept */
+    uint32_t max_stats;           /* values of one with statistics for autoscaling … */
+    uint32_t max_stats_bytes;     /* … and its bytes */
 };
 
 /* Why a process of ours ended: what the supervisor saw, or why the fleet had it killed. */
@@ -102,7 +104,7 @@ struct as_fleet_load {
     struct as_deployment *core; /* NULL: it has no queue yet */
     uint32_t queued;            /* requests that wait, at their replicas, too */
     uint32_t ongoing;           /* requests that are executed */
-    bool times;                 /* as_fleet_count asked for service times */
+    bool times, stats;          /* what as_fleet_count asked for */
 };
 
 /* Callbacks to the owner of the fleet, on the dispatch loop. */
@@ -188,7 +190,9 @@ void as_fleet_set_down(struct as_fleet *f, struct as_str deployment, bool down);
 /* on: calls on_load for this deployment, soon, and then when a request was accepted or has ended,
  * or a replica has come or gone, at most once in `interval` ns; but at once for the first request
  * of a deployment without a replica. off: no more. */
-void as_fleet_count(struct as_fleet *f, struct as_str deployment, bool on, bool times,
+#define AS_FLEET_COUNT_TIMES 0x1u /* with service times */
+#define AS_FLEET_COUNT_STATS 0x2u /* also after new AS_REPORT_AUTOSCALING: as_fleet_each_stats */
+void as_fleet_count(struct as_fleet *f, struct as_str deployment, bool on, unsigned what,
                     as_ns interval);
 /* Its target number of replicas. A deployment that is counted and is to have none is ready: a
  * request starts a replica. */
@@ -196,6 +200,18 @@ void as_fleet_set_wanted(struct as_fleet *f, struct as_str deployment, uint32_t 
 /* Calls fn for each of its replicas that stays: the requests that it has. */
 void as_fleet_each_load(struct as_fleet *f, struct as_str deployment,
                         void (*fn)(void *arg, struct as_str replica, uint32_t requests), void *arg);
+
+#define AS_FLEET_STATS_MAX                                                                         \
+    (32u << 10) /* bytes of text: the bound of as_fleet_conf.max_stats_bytes */
+struct as_fleet_stats {
+    struct as_str replica, token, text; /* text: its last AS_REPORT_AUTOSCALING, checked */
+    as_ns at;                           /* when it came; Unix time */
+};
+/* For on_load of a count with AS_FLEET_COUNT_STATS: calls fn for each replica that has reported
+ * since it was called last (after as_fleet_count: for all that have). fn returns false to be called
+ * again for this one and the others in the next on_load; then this returns false. */
+bool as_fleet_each_stats(struct as_fleet *f, struct as_str deployment,
+                         bool (*fn)(void *arg, const struct as_fleet_stats *s), void *arg);
 
 /* Requests of HTTP below this prefix go to the deployment (an id); "": none do. What another
  * deployment had below the same prefix is its no more. False: the prefix is malformed, or there are

@@ -78,7 +78,7 @@ struct as_fleet_options as_fleet_options_of(const struct as_frame_options *o,
 
 /* Whether, and when, the owner is told what a deployment has to do (as_fleet_count). */
 struct as_fleet_counting {
-    bool on, times;
+    bool on, times, stats;
     bool none_wanted; /* its target number of replicas is 0 */
     bool was_loaded;  /* what was told last were some requests */
     as_ns interval, last;
@@ -344,6 +344,8 @@ static inline void as_fleet_note_load(struct as_fleet_deployment *d)
         as_fleet_load_changed(d);
 }
 void as_fleet_on_load_timer(struct as_timer *t);
+struct as_upstream;
+void as_fleet_stats_changed(struct as_upstream *u);
 
 /* --- records: what the next dispatcher is told; each says only what is new --- */
 

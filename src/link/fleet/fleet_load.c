@@ -13,6 +13,13 @@ static uint32_t count_ongoing(const struct as_fleet_deployment *d)
     return d->core ? as_deployment_ongoing(d->core) + as_deployment_beyond(d->core) : 0;
 }
 
+static void set_due(struct as_fleet_deployment *d, as_ns due)
+{
+    d->counting.due = due;
+    if (due < d->fleet->load_timer.at)
+        as_timer_set(&d->fleet->load_timer, due);
+}
+
 void as_fleet_load_changed(struct as_fleet_deployment *d)
 {
     struct as_fleet_counting *k = &d->counting;
@@ -21,11 +28,8 @@ void as_fleet_load_changed(struct as_fleet_deployment *d)
     /* the first request of a deployment without a replica starts one */
     if (!k->was_loaded && !as_fleet_flag(&d->ready))
         due = now;
-    if (due >= k->due)
-        return;
-    k->due = due;
-    if (due < d->fleet->load_timer.at)
-        as_timer_set(&d->fleet->load_timer, due);
+    if (due < k->due)
+        set_due(d, due);
 }
 
 static void send_load(struct as_fleet_deployment *d, as_ns now)
@@ -35,7 +39,8 @@ static void send_load(struct as_fleet_deployment *d, as_ns now)
                               .core = d->core,
                               .queued = count_queued(d),
                               .ongoing = count_ongoing(d),
-                              .times = k->times};
+                              .times = k->times,
+                              .stats = k->stats};
 
     k->last = now;
     k->was_loaded = l.queued + l.ongoing > 0;
@@ -71,7 +76,24 @@ static void update_asleep(struct as_fleet_deployment *d)
     as_fleet_republish(d->fleet);
 }
 
-void as_fleet_count(struct as_fleet *f, struct as_str deployment, bool on, bool times,
+/* The worker has reported other autoscaling statistics. */
+void as_fleet_stats_changed(struct as_upstream *u)
+{
+    u->stats_pending = true;
+    if (u->deploy && u->deploy->counting.on && u->deploy->counting.stats)
+        as_fleet_load_changed(u->deploy);
+}
+
+/* A new controller knows none of them. */
+static void tell_all_stats(struct as_fleet *f, const struct as_fleet_deployment *d)
+{
+    AS_LIST_EACH_ENTRY(u, struct as_upstream, node, &f->upstreams) {
+        if (u->deploy == d && u->stats_at)
+            u->stats_pending = true;
+    }
+}
+
+void as_fleet_count(struct as_fleet *f, struct as_str deployment, bool on, unsigned what,
                     as_ns interval)
 {
     struct as_fleet_deployment *d =
@@ -80,14 +102,17 @@ void as_fleet_count(struct as_fleet *f, struct as_str deployment, bool on, bool 
     if (!d)
         return;
     d->counting.on = on;
-    d->counting.times = times;
+    d->counting.times = what & AS_FLEET_COUNT_TIMES;
+    d->counting.stats = what & AS_FLEET_COUNT_STATS;
     d->counting.interval = interval;
     /* the interval is over: the loop's clock may be younger than it */
     d->counting.last = as_loop_now(f->loop) - interval;
     d->counting.due = AS_NEVER;
     update_asleep(d);
-    if (on)
-        as_fleet_load_changed(d);
+    if (on && d->counting.stats)
+        tell_all_stats(f, d);
+    if (on) /* at once, whatever was told before, and when */
+        set_due(d, as_loop_now(f->loop));
 }
 
 void as_fleet_set_wanted(struct as_fleet *f, struct as_str deployment, uint32_t replicas)
@@ -110,4 +135,25 @@ void as_fleet_each_load(struct as_fleet *f, struct as_str deployment,
             as_str_eq(as_str_of(u->deploy->name), deployment))
             fn(arg, as_str_of(u->process->replica), as_replica_unanswered(u->replica));
     }
+}
+
+bool as_fleet_each_stats(struct as_fleet *f, struct as_str deployment,
+                         bool (*fn)(void *arg, const struct as_fleet_stats *s), void *arg)
+{
+    AS_LIST_EACH_ENTRY(u, struct as_upstream, node, &f->upstreams) {
+        struct as_fleet_replica status = {0};
+        struct as_fleet_stats s = {.at = u->stats_at};
+
+        if (!u->stats_pending || !u->process || !u->deploy || u->retiring ||
+            !as_str_eq(as_str_of(u->deploy->name), deployment))
+            continue;
+        u->ops->fill_status(u, &status);
+        s.replica = as_str_of(u->process->replica);
+        s.token = as_str_of(u->process->token);
+        s.text = status.reports[AS_REPORT_AUTOSCALING];
+        if (!fn(arg, &s))
+            return false;
+        u->stats_pending = false;
+    }
+    return true;
 }

@@ -74,6 +74,8 @@ struct as_upstream {
     uint32_t policy_number;             /* of its replica there (policy.h); 0: none */
     uint32_t plugin_sent; /* requests that have not ended here, as a router in C was told */
     uint32_t n_reports;   /* REPORTs that were accepted */
+    as_ns stats_at;       /* Unix time of its AS_REPORT_AUTOSCALING; 0: none */
+    bool stats_pending;   /* the owner was not told of these yet */
     bool retiring;        /* gets nothing new; reported when all is answered */
     uint64_t models[AS_DEPLOYMENT_MODELS_MAX /
                     64]; /* a bit for each model that its worker has registered */

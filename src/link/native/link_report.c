@@ -1,6 +1,7 @@
 /* REPORT frames: what a worker tells about itself, for pages, metrics and routers; POLICY frames of
  * a policy process. */
 #include "base/err.h"
+#include "io/loop/clock.h"
 #include "link/fleet/policy/policy.h"
 #include "link/call/report.h"
 #include "link/native/link.h"
@@ -31,7 +32,13 @@ void as_link_on_report(struct as_link *l, const struct as_frame *f)
         refuse_report(l, r.kind, "it is longer than --max-report-bytes");
         return;
     }
-    if (as_report_check(r.kind, r.text, why, sizeof(why))) {
+    if (r.kind == AS_REPORT_AUTOSCALING && r.text.n > l->up.fleet->conf.max_stats_bytes) {
+        refuse_report(l, r.kind, "it is longer than --max-scaling-stats-bytes");
+        return;
+    }
+    if (as_report_check(r.kind, r.text, why, sizeof(why)) ||
+        (r.kind == AS_REPORT_AUTOSCALING &&
+         as_report_check_stats(r.text, l->up.fleet->conf.max_stats, why, sizeof(why)))) {
         refuse_report(l, r.kind, why);
         return;
     }
@@ -39,6 +46,10 @@ void as_link_on_report(struct as_link *l, const struct as_frame *f)
     as_buf_set(&l->reports[r.kind], r.text);
     if (r.kind == AS_REPORT_MODEL_IDS && l->up.replica)
         as_fleet_set_held(l->up.deploy, l->up.replica, r.text);
+    if (r.kind == AS_REPORT_AUTOSCALING) {
+        l->up.stats_at = as_clock_read(CLOCK_REALTIME);
+        as_fleet_stats_changed(&l->up);
+    }
     l->up.n_reports++;
 }
 

@@ -49,6 +49,17 @@ def by_requests(ctx: AutoscalingContext, each=1):
     return ctx.total_num_requests / each, {"calls": ctx.policy_state.get("calls", 0) + 1}
 
 
+def by_statistics(ctx: AutoscalingContext):
+    """As many replicas as the mean depth says that replicas have recorded; writes down what they have."""
+    seen = {"raw": {name: {r.unique_id: [v.value for v in series] for r, series in of.items()} for name, of in ctx.raw_metrics.items()},
+            "aggregated": {name: {r.unique_id: v for r, v in of.items()} for name, of in ctx.aggregated_metrics.items()}}  # fmt: skip
+    new = WANTED.with_name("seen.new")
+    new.write_text(json.dumps(seen))
+    new.rename(WANTED.with_name("seen"))
+    depths = seen["aggregated"].get("depth")
+    return sum(depths.values()) / len(depths) if depths else ctx.target_num_replicas
+
+
 class Counting:
     """One more replica with each call, up to `most`."""
 
@@ -64,9 +75,11 @@ POLICIES = {
     "file": {"policy_function": by_file},
     "loop": {"policy_function": on_the_loop},
     "requests": {"policy_function": by_requests, "policy_kwargs": {"each": 1}},
+    "statistics": {"policy_function": by_statistics},
     "class": {"policy_function": Counting, "policy_kwargs": {"most": 3}},
 }
 CONFIG = {"min_replicas": 1, "max_replicas": 4, "upscale_delay_s": 0, "downscale_delay_s": 0,
+          "look_back_period_s": 0.5, "metrics_interval_s": 0.1, "aggregation_function": "max",
           "policy": POLICIES[os.environ.get("POLICY", "file")]}  # fmt: skip
 
 
@@ -78,5 +91,15 @@ class Work:
             await asyncio.sleep(0.01)
         return serve.get_replica_context().replica_id.unique_id
 
+
+if os.environ.get("POLICY") == "statistics":
+
+    def record(self):
+        words = WANTED.read_text().split()
+        if words[0] == "large":
+            return {"x" * 1_000_000: 1}
+        return {"depth": float(words[0]), **{"more%d" % i: i for i in range(int(words[1]) if len(words) > 1 else 0)}}
+
+    Work.func_or_class.record_autoscaling_stats = record
 
 app = Work.bind()

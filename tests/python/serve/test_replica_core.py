@@ -742,8 +742,11 @@ async def test_statistics_that_cannot_be_used():
     core = await started(Wrong)
     with pytest.raises(TypeError, match="record_routing_stats returns a dict, not list"):
         await core.routing_stats()
-    with pytest.raises(TypeError, match="'depth' is a number, not str"):
-        await core.autoscaling_stats()
+    for stats, error in (({"depth": "deep"}, "'depth' is a number, not str"), ({"depth": float("nan")}, "'depth' is a finite number, not nan"),
+                         ({"": 1}, "names are texts that are not empty, not ''"), ({3: 1}, "names are texts that are not empty, not 3")):  # fmt: skip
+        Wrong.record_autoscaling_stats = lambda self, stats=stats: stats
+        with pytest.raises((TypeError, ValueError), match=error):
+            await core.autoscaling_stats()
 
 
 @run

@@ -13,7 +13,7 @@ from anyserve.serve.config import AutoscalingConfig, AutoscalingContext
 
 FACTS = {"deployment": "D", "application": "app", "current_num_replicas": 2, "target_num_replicas": 3,
          "running_replicas": ["D-0", "D-1"], "total_num_requests": 7, "total_queued_requests": 3,
-         "aggregated_metrics": {"cpu": {"D-0": 0.5}}, "raw_metrics": {"cpu": {"D-0": [[1.0, 0.25], [2.0, 0.75]]}},
+         "aggregated_metrics": {"running_requests": {"D-0": 4}}, "stats": {"D-0": [2.0, {"cpu": 0.75}]},
          "capacity_adjusted_min_replicas": 1, "capacity_adjusted_max_replicas": 9, "last_scale_up_time": 5.0, "current_time": 9.5,
          "config": {"min_replicas": 1, "max_replicas": 9}}  # fmt: skip
 
@@ -47,9 +47,10 @@ def test_what_a_policy_gets():
     assert (ctx.current_num_replicas, ctx.target_num_replicas) == (2, 3)
     assert ctx.running_replicas == [ReplicaID("D-0", d), ReplicaID("D-1", d)]
     assert (ctx.total_num_requests, ctx.total_queued_requests, ctx.total_running_requests) == (7, 3, 4)
-    assert ctx.aggregated_metrics == {"cpu": {ReplicaID("D-0", d): 0.5}}
-    series = ctx.raw_metrics["cpu"][ReplicaID("D-0", d)]
-    assert [(v.timestamp, v.value) for v in series] == [(1.0, 0.25), (2.0, 0.75)]
+    replica = ReplicaID("D-0", d)
+    assert ctx.aggregated_metrics == {"cpu": {replica: 0.75}, "running_requests": {replica: 4}}
+    series = ctx.raw_metrics["cpu"][replica]
+    assert [(v.timestamp, v.value) for v in series] == [(2.0, 0.75)]
     assert (ctx.capacity_adjusted_min_replicas, ctx.capacity_adjusted_max_replicas) == (1, 9)
     assert (ctx.last_scale_up_time, ctx.last_scale_down_time, ctx.current_time) == (5.0, None, 9.5)
     assert isinstance(ctx.config, AutoscalingConfig) and ctx.config.max_replicas == 9
@@ -157,3 +158,59 @@ def test_a_policy_that_blocks():
     assert STATUS_NAMES[first[0]] == "DEADLINE_EXCEEDED" and "0.01 s" in first[1]
     assert STATUS_NAMES[second[0]] == "RESOURCE_EXHAUSTED" and "still runs" in second[1]
     assert third == (0, '{"replicas": 2}')
+
+
+def at(now, stats=None, running=("D-0", "D-1"), **config):
+    return {**FACTS, "current_time": now, "running_replicas": list(running), "stats": stats or {},
+            "config": {"look_back_period_s": 10.0, "metrics_interval_s": 1.0, "max_replicas": 9, **config}}  # fmt: skip
+
+
+def histories(*questions):
+    """raw_metrics and aggregated_metrics of each question, by names of replicas."""
+    seen = []
+
+    def policy(ctx):
+        raw = {name: {r.unique_id: [(v.timestamp, v.value) for v in series] for r, series in of.items()}
+               for name, of in ctx.raw_metrics.items()}  # fmt: skip
+        seen.append((raw, {name: {r.unique_id: v for r, v in of.items()} for name, of in ctx.aggregated_metrics.items()
+                           if name != "running_requests"}))  # fmt: skip
+        return 1
+
+    assert ask(policy, *questions) == [1] * len(questions)
+    return seen
+
+
+def test_statistics_of_several_questions_are_a_series():
+    first = {"D-0": [100.0, {"cpu": 1, "depth": 7}], "D-1": [101.0, {"cpu": 5}]}
+    seen = histories(at(101.0, first), at(103.0), at(104.0, {"D-0": [103.0, {"cpu": 4, "depth": 7}], "D-1": [101.0, {"cpu": 5}]}))
+    assert seen[1][0] == {"cpu": {"D-0": [(100.0, 1.0)], "D-1": [(101.0, 5.0)]}, "depth": {"D-0": [(100.0, 7.0)]}}
+    raw, aggregated = seen[2]
+    assert raw["cpu"] == {"D-0": [(100.0, 1.0), (103.0, 4.0)], "D-1": [(101.0, 5.0)]}  # what is said again is one value
+    assert aggregated == {"cpu": {"D-0": (3 * 1 + 1 * 4) / 4, "D-1": 5.0}, "depth": {"D-0": 7.0}}
+
+
+@pytest.mark.parametrize("how, number", [("mean", (2 * 1.0 + 2 * 4.0 + 4 * 2.0) / 8), ("max", 4.0), ("min", 1.0)])
+def test_statistics_are_aggregated(how, number):
+    seen = histories(*[at(t, {"D-0": [t, {"cpu": v}]}, aggregation_function=how) for t, v in ((100.0, 1), (102.0, 4), (104.0, 2))],
+                     at(108.0, aggregation_function=how))  # fmt: skip
+    assert seen[-1][1] == {"cpu": {"D-0": pytest.approx(number)}}
+
+
+def test_old_statistics_and_those_of_replicas_that_are_gone_are_dropped():
+    old = {"D-0": [100.0, {"cpu": 1}], "D-1": [100.0, {"cpu": 2}]}
+    seen = histories(at(100.0, old), at(109.0, {"D-0": [109.0, {"cpu": 3}]}), at(112.0), at(113.0, running=("D-0",)),
+                     at(114.0, {"D-0": [114.0, {"other": 1}]}))  # fmt: skip
+    assert seen[1][0] == {"cpu": {"D-0": [(100.0, 1.0), (109.0, 3.0)], "D-1": [(100.0, 2.0)]}}
+    assert seen[2][0] == {"cpu": {"D-0": [(109.0, 3.0)], "D-1": [(100.0, 2.0)]}}  # the last value stays
+    assert seen[3][0] == {"cpu": {"D-0": [(109.0, 3.0)]}}
+    assert seen[4][0] == {"other": {"D-0": [(114.0, 1.0)]}}  # cpu is not recorded any more
+
+
+def test_a_clock_that_was_set_back_begins_a_new_series():
+    seen = histories(at(100.0, {"D-0": [100.0, {"cpu": 1}]}), at(50.0, {"D-0": [50.0, {"cpu": 2}]}))
+    assert seen[1] == ({"cpu": {"D-0": [(50.0, 2.0)]}}, {"cpu": {"D-0": 2.0}})
+
+
+@pytest.mark.parametrize("stats", [{"D-0": 3}, {"D-0": [1.0]}, {"D-0": [1.0, 2]}, {"D-0": [1.0, {"cpu": "x"}]}, [1]])
+def test_malformed_statistics(stats):
+    assert ask(lambda ctx: 1, {**FACTS, "stats": stats})[0][0] == "INVALID_ARGUMENT"

@@ -67,7 +67,9 @@ static struct {
     struct as_buf recorded; /* "MODEL type … ;" of each record, with the types of its frames */
     struct as_buf frames;   /* of the last record */
     uint32_t loads, queued, ongoing; /* how often on_load was called, and what it said last */
-    bool refuse_loads;
+    bool refuse_loads, refuse_stats;
+    uint32_t n_stats; /* statistics of replicas that were told, and … */
+    char stats[100];  /* … the last ones */
 } w;
 
 /* --- callbacks of the fleet's owner --- */
@@ -138,12 +140,21 @@ AS_UNUSED static bool on_record(void *ctx AS_UNUSED, const struct as_fleet_recor
     return !w.refuse_records;
 }
 
+AS_UNUSED static bool on_stats(void *arg AS_UNUSED, const struct as_fleet_stats *s)
+{
+    if (w.refuse_stats)
+        return false;
+    w.n_stats++;
+    keep(w.stats, sizeof(w.stats), s->text);
+    return true;
+}
+
 AS_UNUSED static bool on_load(void *ctx AS_UNUSED, const struct as_fleet_load *l)
 {
     w.loads++;
     w.queued = l->queued;
     w.ongoing = l->ongoing;
-    return !w.refuse_loads;
+    return !w.refuse_loads && as_fleet_each_stats(w.fleet, l->deployment, on_stats, NULL);
 }
 
 AS_UNUSED static void on_watch(struct as_timer *t AS_UNUSED)
@@ -173,6 +184,9 @@ AS_UNUSED static struct as_fleet_conf usual(void)
                                   .grace = 60 * AS_SEC,
                                   .max_message = 1 << 20,
                                   .max_body = 1 << 20,
+                                  .max_report = 1000,
+                                  .max_stats = 4,
+                                  .max_stats_bytes = 100,
                                   .parts = {4, 100000},
                                   .deployment.quarantine = {2 * AS_SEC, 30 * AS_SEC},
                                   .deployment.retry = {.attempts = 3, .percent = 10, .least = 3},

@@ -12,7 +12,8 @@ import functools
 import inspect
 import json
 import math
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+import time
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ...code.copied import user_traceback
 from ...errors import STATUS_NAMES
@@ -23,9 +24,11 @@ from ..config import AutoscalingConfig, AutoscalingContext, TimeStampedValue
 DEFAULT_LIMIT = 1.0  # seconds
 INVALID, FAILED, EXHAUSTED, DEADLINE = (STATUS_NAMES.index(n) for n in
                                         ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"))  # fmt: skip
+LOOK_BACK = 30.0  # seconds: the default of look_back_period_s
 MAX_REPLICAS = 1_000_000  # a larger answer is an error
 
 Outcome = Tuple[int, str]
+Series = List[Tuple[float, float]]  # times and values, in order
 
 
 class PolicyError(ValueError):
@@ -55,25 +58,83 @@ def replicas_of(value: Any) -> int:
     return number
 
 
-def _series(raw: Mapping[str, Mapping[str, Any]], ident: DeploymentID) -> Dict[str, Dict[ReplicaID, List[TimeStampedValue]]]:
-    return {name: {ReplicaID(r, ident): [TimeStampedValue(t, v) for t, v in values] for r, values in by_replica.items()}
-            for name, by_replica in raw.items()}  # fmt: skip
+def _aggregate(series: Series, how: str, now: float) -> float:
+    """One number for values that each hold until the next one, and the last until now: Ray Serve's aggregation functions."""
+    if how == "max":
+        return max(v for _, v in series)
+    if how == "min":
+        return min(v for _, v in series)
+    ends = [t for t, _ in series[1:]] + [max(now, series[-1][0] + 1e-3)]
+    total = ends[-1] - series[0][0]
+    return sum(v * (end - t) for (t, v), end in zip(series, ends)) / total
+
+
+class Statistics:
+    """What the replicas of one deployment have recorded (record_autoscaling_stats), by metric name and replica.
+
+    A question of the controller has what is new. Kept are the values of the last look_back_period_s, and the last one of each."""
+
+    def __init__(self) -> None:
+        self._series: Dict[str, Dict[str, Series]] = {}
+
+    def add(self, stats: Mapping[str, Any]) -> None:
+        """stats: by replica, a pair of a time (seconds since the epoch) and a dict of numbers. KeyError, TypeError, ValueError."""
+        for replica, (at, values) in stats.items():
+            for by_replica in self._series.values():
+                series = by_replica.get(replica)
+                if series and series[-1][0] > at:  # the machine's clock was set back
+                    del by_replica[replica]
+            for name, value in values.items():
+                series = self._series.setdefault(name, {}).setdefault(replica, [])
+                if not series or series[-1][0] < at:  # it may be said again
+                    series.append((float(at), float(value)))
+            for name in [n for n in self._series if n not in values]:  # it is not recorded any more
+                self._series[name].pop(replica, None)
+
+    def prune(self, running: Iterable[str], since: float) -> None:
+        """Only these replicas are left, and values that held after `since`."""
+        left = set(running)
+        for name, by_replica in list(self._series.items()):
+            for replica in [r for r in by_replica if r not in left]:
+                del by_replica[replica]
+            for series in by_replica.values():
+                n = sum(t < since for t, _ in series)
+                del series[: min(n, len(series) - 1)]
+            if not by_replica:
+                del self._series[name]
+
+    def raw(self, ident: DeploymentID) -> Dict[str, Dict[ReplicaID, List[TimeStampedValue]]]:
+        return {name: {ReplicaID(r, ident): [TimeStampedValue(t, v) for t, v in series] for r, series in by_replica.items()}
+                for name, by_replica in self._series.items()}  # fmt: skip
+
+    def aggregated(self, ident: DeploymentID, how: str, now: float) -> Dict[str, Dict[ReplicaID, float]]:
+        return {name: {ReplicaID(r, ident): _aggregate(series, how, now) for r, series in by_replica.items()}
+                for name, by_replica in self._series.items()}  # fmt: skip
 
 
 def _values(facts: Mapping[str, Mapping[str, float]], ident: DeploymentID) -> Dict[str, Dict[ReplicaID, float]]:
     return {name: {ReplicaID(r, ident): v for r, v in by_replica.items()} for name, by_replica in facts.items()}
 
 
-def context_of(facts: Mapping[str, Any], state: Dict[str, Any]) -> AutoscalingContext:
-    """The context that a policy gets, of the facts of one deployment as the controller sends them."""
+def context_of(facts: Mapping[str, Any], state: Dict[str, Any], stats: Optional[Statistics] = None) -> AutoscalingContext:
+    """The context that a policy gets, of the facts of one deployment as the controller sends them.
+
+    stats: of its replicas; adds what is new in the facts. Its values are those of now."""
     ident = DeploymentID(facts["deployment"], facts["application"])
+    config = facts.get("config") or {}
+    stats = stats or Statistics()
+    stats.add(facts.get("stats", {}))
+    now = facts.get("current_time") or time.time()
+    stats.prune(facts.get("running_replicas", ()), now - config.get("look_back_period_s", LOOK_BACK))
+    raw = stats.raw(ident)
+    aggregated = {**stats.aggregated(ident, config.get("aggregation_function", "mean"), now),
+                  **_values(facts.get("aggregated_metrics", {}), ident)}  # fmt: skip
     return AutoscalingContext(
         deployment_id=ident, deployment_name=ident.name, app_name=ident.app_name,
         current_num_replicas=facts["current_num_replicas"], target_num_replicas=facts["target_num_replicas"],
         running_replicas=[ReplicaID(r, ident) for r in facts.get("running_replicas", ())],
         total_num_requests=facts["total_num_requests"], total_queued_requests=facts.get("total_queued_requests", 0),
-        aggregated_metrics=functools.partial(_values, facts.get("aggregated_metrics", {}), ident),
-        raw_metrics=functools.partial(_series, facts.get("raw_metrics", {}), ident),
+        aggregated_metrics=aggregated, raw_metrics=raw,
         capacity_adjusted_min_replicas=facts["capacity_adjusted_min_replicas"],
         capacity_adjusted_max_replicas=facts["capacity_adjusted_max_replicas"], policy_state=state,
         last_scale_up_time=facts.get("last_scale_up_time"), last_scale_down_time=facts.get("last_scale_down_time"),
@@ -96,6 +157,7 @@ class ScalingHost:
         call = policy if inspect.isroutine(policy) else type(policy).__call__
         self._is_async = inspect.iscoroutinefunction(call)
         self._states: Dict[Optional[DeploymentID], Dict[str, Any]] = {}  # None: of an application's policy
+        self._stats: Dict[DeploymentID, Statistics] = {}
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "policy")
         self._running: Optional["asyncio.Future[Any]"] = None  # a call that has outlasted its limit
 
@@ -106,9 +168,8 @@ class ScalingHost:
             limit = float(question.get("limit_s", DEFAULT_LIMIT))
             many = question.get("contexts")
             facts: List[Dict[str, Any]] = [question["context"]] if many is None else many
-            contexts = [context_of(f, self._state_of(DeploymentID(f["deployment"], f["application"]), many is not None))
-                        for f in facts]  # fmt: skip
-        except (KeyError, TypeError, ValueError) as e:
+            contexts = [self._context_of(f, many is not None) for f in facts]
+        except (AttributeError, KeyError, TypeError, ValueError) as e:
             return INVALID, "the question is malformed: %s: %s" % (type(e).__name__, e)
         try:
             if many is None:
@@ -125,6 +186,10 @@ class ScalingHost:
                 raise
             log_event("warn", "policy_raised", user_traceback(e) + "\n", error="%s: %s" % (type(e).__name__, e))
             return FAILED, "the policy has raised %s: %s" % (type(e).__name__, e)
+
+    def _context_of(self, facts: Dict[str, Any], together: bool) -> AutoscalingContext:
+        ident = DeploymentID(facts["deployment"], facts["application"])
+        return context_of(facts, self._state_of(ident, together), self._stats.setdefault(ident, Statistics()))
 
     def _state_of(self, ident: DeploymentID, together: bool) -> Dict[str, Any]:
         return self._states.get(None if together else ident, {})

@@ -18,6 +18,7 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import math
 import os
 import sys
 import time
@@ -488,8 +489,12 @@ class ReplicaCore:
         """What `record_autoscaling_stats` returns. None: there is no such method."""
         stats = await self._stats("record_autoscaling_stats")
         for name, value in (stats or {}).items():
+            if not isinstance(name, str) or not name:
+                raise TypeError("record_autoscaling_stats: names are texts that are not empty, not %r" % (name,))
             if not isinstance(value, (int, float)):
                 raise TypeError("record_autoscaling_stats: %r is a number, not %s" % (name, type(value).__name__))
+            if not math.isfinite(value):
+                raise ValueError("record_autoscaling_stats: %r is a finite number, not %r" % (name, value))
         return stats
 
     async def _stats(self, name: str) -> Optional[Dict[str, Any]]:

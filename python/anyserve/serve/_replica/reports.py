@@ -19,10 +19,18 @@ if TYPE_CHECKING:
 
 METRICS, MODELS, ROUTING, AUTOSCALING = 1, 2, 3, 4  # kinds of REPORT
 METRICS_PERIOD = 0.5  # seconds
-AUTOSCALING_PERIOD = AUTOSCALING_TIMEOUT = 10.0
+AUTOSCALING_TIMEOUT = 10.0
+RECORD_FACTOR = 0.2  # of look_back_period_s, as Ray Serve has it
 MAX_TEXT = 256 * 1024  # bytes of a report
 
 Send = Callable[[int, str], None]
+
+
+def _autoscaling_period(config: Any) -> float:
+    """How often autoscaling statistics are recorded: so that some are in each look_back_period_s, as in Ray Serve."""
+    scaling = getattr(config, "autoscaling_config", None) or {}  # of a deployment file, or an object
+    options = scaling if isinstance(scaling, dict) else vars(scaling)
+    return min(float(options.get("metrics_interval_s", 10.0)), RECORD_FACTOR * float(options.get("look_back_period_s", 30.0)))
 
 
 class Reporter:
@@ -50,7 +58,7 @@ class Reporter:
                                      options.get("request_routing_stats_timeout_s", 30.0)))  # fmt: skip
         if core.find_hook("record_autoscaling_stats"):
             self._start(self._repeat("record_autoscaling_stats", AUTOSCALING, core.autoscaling_stats,
-                                     AUTOSCALING_PERIOD, AUTOSCALING_TIMEOUT))  # fmt: skip
+                                     _autoscaling_period(core.config), AUTOSCALING_TIMEOUT))  # fmt: skip
 
     def send_metrics(self) -> None:
         if self._metrics_due is not None:

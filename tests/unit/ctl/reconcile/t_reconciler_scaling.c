@@ -127,12 +127,58 @@ static void what_the_question_says(void **state AS_UNUSED)
     assert_non_null(strstr(text, "\"downscaling_factor\":0.5"));
     assert_non_null(strstr(text, "\"aggregation_function\":\"mean\"},\"running_replicas\":["
                                  "\"echo-0\"],\"aggregated_metrics\":{\"running_requests\":{"
-                                 "\"echo-0\":2}}}}"));
+                                 "\"echo-0\":2}},\"stats\":{}}}"));
     assert_null(strstr(text, "last_scale_up_time"));
     answer_with(w, 0, "{\"replicas\": 2}");
     next_question(w);
     assert_non_null(strstr(as_buf_cstr(&w->ask), "\"last_scale_up_time\":"));
     assert_null(strstr(as_buf_cstr(&w->ask), "last_scale_down_time"));
+    close_world(w);
+}
+
+static void send_stats(struct world *w, const char *text, as_ns at)
+{
+    handle(w, (struct as_ctl_message){.type = AS_CTL_STATS,
+                                      .replica = AS_STR("default#echo-0"),
+                                      .token = as_str_of(w->token[0]),
+                                      .ns = at,
+                                      .text = as_str_of(text)});
+    turn(w);
+}
+
+static void assert_asked_stats(struct world *w, const char *text)
+{
+    const char *found = strstr(as_buf_cstr(&w->ask), "\"stats\":");
+
+    assert_non_null(found);
+    if (strncmp(found + 8, text, strlen(text)) != 0)
+        fail_msg("not %s but %s", text, found);
+}
+
+/* What replicas have recorded is in the next question, and only there; after a failed one again. */
+static void statistics_are_told_once(void **state AS_UNUSED)
+{
+    struct world *w = open_asked(OWN ", initial_replicas: 1");
+
+    send_ready(w, 0);
+    send_stats(w, "{\"depth\": 3}", 5 * AS_SEC);
+    send_process_ready(w);
+    assert_asked_stats(w, "{\"echo-0\":[5.0,{\"depth\": 3}]}");
+    answer_with(w, 0, "{\"replicas\": 1}");
+    next_question(w);
+    assert_asked_stats(w, "{}");
+    answer_with(w, 1, "the policy has raised");
+    next_question(w);
+    assert_asked_stats(w, "{\"echo-0\":[5.0,{\"depth\": 3}]}");
+    answer_with(w, 0, "{\"replicas\": 1}");
+    send_stats(w, "{\"depth\": NaN}", 6 * AS_SEC); /* the one before stays */
+    send_stats(w, "[3]", 6 * AS_SEC);
+    next_question(w);
+    assert_asked_stats(w, "{}");
+    answer_with(w, 0, "{\"replicas\": 1}");
+    send_stats(w, "{\"depth\": 4}", 7 * AS_SEC);
+    next_question(w);
+    assert_asked_stats(w, "{\"echo-0\":[7.0,{\"depth\": 4}]}");
     close_world(w);
 }
 
@@ -235,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_the_number),
         cmocka_unit_test(what_the_question_says),
+        cmocka_unit_test(statistics_are_told_once),
         cmocka_unit_test(without_an_answer_the_number_stays),
         cmocka_unit_test(an_answer_that_is_late_does_not_count),
         cmocka_unit_test(a_process_that_ends_is_asked_no_more),

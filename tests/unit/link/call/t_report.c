@@ -133,6 +133,36 @@ static void the_others_are_json(void **state AS_UNUSED)
     assert_int_equal(check(AS_REPORT_AUTOSCALING, "{"), AS_EINVALID);
 }
 
+static void assert_stats(const char *text, uint32_t max_names, const char *reason)
+{
+    int err = as_report_check_stats(as_str_of(text), max_names, why, sizeof(why));
+
+    if (!reason)
+        assert_int_equal(err, 0);
+    else if (err != AS_EINVALID)
+        fail_msg("accepted: %s", text);
+    else
+        assert_string_equal(why, reason);
+}
+
+static void statistics_for_autoscaling_are_numbers(void **state AS_UNUSED)
+{
+    assert_stats("", 1, NULL);
+    assert_stats("{}", 1, NULL);
+    assert_stats("{\"a\": 1, \"b\": -2.5e3, \"c\": true}", 3, NULL);
+    assert_stats("{\"a\": 1, \"b\": 2, \"c\": 3}", 2,
+                 "it has more than 2 values (--max-scaling-stats)");
+    assert_stats("{\"a b\": null}", 9, "'a b' is no finite number");
+    assert_stats("{\"a\": \"1\"}", 9, "'a' is no finite number");
+    assert_stats("{\"a\": [1]}", 9, "'a' is no finite number");
+    assert_stats("{\"a\": 1e999}", 9, "'a' is no finite number");
+    assert_stats("{\"\": 1}", 9, "a value has no name");
+    assert_stats("[1]", 9, "it is no JSON object");
+    assert_stats("{\"a\": 1", 9, "it is no JSON object");
+    assert_stats("{\"a\": NaN}", 9, "it is no JSON object");
+    assert_stats("{\"a\": 1} 2", 9, "it is no JSON object");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +170,7 @@ int main(void)
         cmocka_unit_test(lines_of_metrics_are_checked),
         cmocka_unit_test(labels_and_values_are_checked),
         cmocka_unit_test(the_others_are_json),
+        cmocka_unit_test(statistics_for_autoscaling_are_numbers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

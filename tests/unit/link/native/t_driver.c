@@ -255,8 +255,58 @@ static void reports_are_kept(void **state AS_UNUSED)
     assert_int_equal(seen.reports[AS_REPORT_MODEL_IDS].n, 1000);
     say_report(h, AS_REPORT_MODEL_IDS, "");
     assert_int_equal(seen.reports[AS_REPORT_MODEL_IDS].n, 0);
+    say_report(h, AS_REPORT_AUTOSCALING, "{\"a\":1,\"b\":2,\"c\":3,\"d\":4}");
+    assert_int_equal(seen.reports[AS_REPORT_AUTOSCALING].n, 25);
+    say_report(h, AS_REPORT_AUTOSCALING, "{\"a\":1,\"b\":2,\"c\":3,\"d\":4,\"e\":5}");
+    say_report(h, AS_REPORT_AUTOSCALING, "{\"a\":\"1\"}");
+    assert_int_equal(seen.reports[AS_REPORT_AUTOSCALING].n, 25); /* the one before stays */
+    memcpy(text, "{\"a\":1", 6);
+    memset(text + 6, ' ', 101);
+    text[99] = '}';
+    text[100] = 0;
+    say_report(h, AS_REPORT_AUTOSCALING, text);
+    assert_int_equal(seen.reports[AS_REPORT_AUTOSCALING].n, 100);
+    text[99] = ' ';
+    text[100] = '}';
+    text[101] = 0;
+    say_report(h, AS_REPORT_AUTOSCALING, text);
+    assert_int_equal(seen.reports[AS_REPORT_AUTOSCALING].n, 100);
     assert_int_equal(seen.models, 0);
     assert_int_equal(w.killed, 0);
+    end();
+}
+
+/* They are told once to who asks for them, and again after it has asked again. */
+static void statistics_for_autoscaling_are_told(void **state AS_UNUSED)
+{
+    struct as_str callee = AS_STR("a#Callee");
+    struct hand *h;
+
+    begin_calls(calls_conf());
+    h = serve(0, "d", "callee");
+    as_fleet_count(w.fleet, callee, true, 0, AS_MS);
+    UNTIL(w.loads == 1);
+    say_report(h, AS_REPORT_AUTOSCALING, "{\"depth\":1}");
+    for (uint32_t i = 0; i < 20; i++)
+        turn();
+    assert_int_equal(w.loads, 1); /* nobody wants them */
+    assert_int_equal(w.n_stats, 0);
+    as_fleet_count(w.fleet, callee, true, AS_FLEET_COUNT_STATS, AS_MS);
+    UNTIL(w.n_stats == 1);
+    assert_string_equal(w.stats, "{\"depth\":1}");
+    w.refuse_stats = true;
+    say_report(h, AS_REPORT_AUTOSCALING, "{\"depth\":2}");
+    for (uint32_t loads = w.loads; w.loads < loads + 3;)
+        turn();
+    assert_int_equal(w.n_stats, 1);
+    w.refuse_stats = false;
+    UNTIL(w.n_stats == 2);
+    assert_string_equal(w.stats, "{\"depth\":2}");
+    for (uint32_t i = 0; i < 20; i++)
+        turn();
+    assert_int_equal(w.n_stats, 2);
+    as_fleet_count(w.fleet, callee, true, AS_FLEET_COUNT_STATS, AS_MS); /* a new controller */
+    UNTIL(w.n_stats == 3);
     end();
 }
 
@@ -272,6 +322,7 @@ int main(void)
         cmocka_unit_test(a_draining_server_takes_no_new_calls),
         cmocka_unit_test(drivers_are_listed_apart),
         cmocka_unit_test(reports_are_kept),
+        cmocka_unit_test(statistics_for_autoscaling_are_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
