@@ -17,7 +17,8 @@ from .serve_code import ServeCode
 SUFFIX = ".policy"
 ROUTER, SCALING = "request_router_config", "autoscaling_config"  # options of the deployment
 # names of Ray Serve's own, which the server has built in
-_BUILT_IN = ("ray.serve._private.request_router", "ray.serve.autoscaling_policy")
+_BUILT_IN = ("ray.serve._private.request_router", "ray.serve.autoscaling_policy",
+             "anyserve.serve.autoscaling_policy")  # fmt: skip
 
 
 def base_of(name: Optional[str]) -> Optional[str]:

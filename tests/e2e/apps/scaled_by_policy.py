@@ -8,6 +8,7 @@ import pathlib
 import time
 
 from anyserve import serve
+from anyserve.serve.autoscaling_policy import default_autoscaling_policy
 from anyserve.serve.config import AutoscalingContext
 
 WANTED = pathlib.Path(os.environ.get("WANTED", "/nonexistent"))
@@ -60,6 +61,10 @@ def by_statistics(ctx: AutoscalingContext):
     return sum(depths.values()) / len(depths) if depths else ctx.target_num_replicas
 
 
+def as_built_in(ctx: AutoscalingContext):
+    return default_autoscaling_policy(ctx)
+
+
 class Counting:
     """One more replica with each call, up to `most`."""
 
@@ -75,6 +80,7 @@ POLICIES = {
     "file": {"policy_function": by_file},
     "loop": {"policy_function": on_the_loop},
     "requests": {"policy_function": by_requests, "policy_kwargs": {"each": 1}},
+    "built in": {"policy_function": as_built_in},
     "statistics": {"policy_function": by_statistics},
     "class": {"policy_function": Counting, "policy_kwargs": {"most": 3}},
 }

@@ -122,6 +122,20 @@ def test_a_policy_by_requests(policy, tmp_path):
     wait.until(lambda: p.told()["last_scale_down_time"] is not None, p.told)
 
 
+def test_the_built_in_policy_called_by_one(policy, tmp_path):
+    """Its number is that of the server, 5 requests / target_ongoing_requests 2, rounded up."""
+    p = policy("built in", *SLOW)
+    p.settled(1)
+    gate = tmp_path / "gate"
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
+        calls = [pool.submit(p.ask, f"gate={gate}") for _ in range(5)]
+        p.settled(3)
+        wait.until(lambda: "; the policy wants 3" in p.detail()["message"], p.detail)
+        gate.write_text("")
+        assert all(c.result().startswith("Work-") for c in calls)
+    p.settled(1)
+
+
 def test_a_class_is_constructed_once(policy):
     p = policy("class", *SLOW)
     p.settled(3)

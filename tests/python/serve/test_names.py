@@ -26,6 +26,7 @@ MODULES = {
               "RequestRouterConfig ProxyLocation AggregationFunction GangSchedulingConfig DeploymentActorConfig DeploymentID",
     "exceptions": "RayServeException BackPressureError RequestCancelledError DeploymentUnavailableError ReplicaUnavailableError "
                   "gRPCStatusError",
+    "autoscaling_policy": "default_autoscaling_policy replica_queue_length_autoscaling_policy",
     "metrics": "Counter Gauge Histogram",
     "context": "ReplicaContext _serve_request_context _get_internal_replica_context",
     "schema": "ServeStatus ApplicationStatus ApplicationStatusOverview DeploymentStatus DeploymentStatusOverview LoggingConfig "

@@ -26,12 +26,13 @@ static void each_member(struct as_json *j, struct as_json_value *object,
         member(arg, j, it.key, &it.value);
 }
 
-/* An import path of the program's: "module:name" or "module.name", and none of Ray Serve's own,
- * which is built in. As is_own of python/anyserve/code/policy_code.py. */
+/* An import path of the program's: "module:name" or "module.name", and none of what is built in,
+ * which has Ray Serve's names or ours. As is_own of python/anyserve/code/policy_code.py. */
 static bool is_own(struct as_str path)
 {
     static const char *const built_in[] = {"ray.serve._private.request_router",
-                                           "ray.serve.autoscaling_policy"};
+                                           "ray.serve.autoscaling_policy",
+                                           "anyserve.serve.autoscaling_policy"};
 
     if (!path.n || (!memchr(path.p, ':', path.n) && !memchr(path.p, '.', path.n)))
         return false;
