@@ -224,6 +224,11 @@ struct as_worker_options {
     as_ns codel_target, codel_interval;
     as_ns slow_start; /* in which a new replica beside others gets all of its slots; 0: at once */
     bool adaptive_concurrency; /* fewer requests at once while more only make them slower */
+    /* A request that may be repeated is sent to a second replica when it has run for longer than
+     * this part of the requests, in thousandths, up to 999; 0: none is. */
+    uint32_t hedge_quantile;
+    uint32_t hedge_budget; /* such requests, at most, per thousand, up to 1000; 0: 20 */
+    as_ns hedge_min_delay; /* not before this time; 0: a millisecond; AS_NEVER: no minimum */
 };
 int as_worker_set_options(struct as_worker *w, const struct as_worker_options *options);
 

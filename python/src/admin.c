@@ -169,18 +169,21 @@ PyObject *native_link_set_services(PyObject *self, PyObject *args)
 PyObject *native_link_set_options(PyObject *self, PyObject *args)
 {
     struct as_worker_options o = {.size = sizeof(o)};
-    long long period, timeout, execution, request, max_queued, retry, target, interval, start;
+    long long period, timeout, execution, request, max_queued, retry, target, interval, start,
+        delay;
     int idempotent, per_caller, adaptive;
 
-    if (!PyArg_ParseTuple(args, "LLLLIIIiLpILIILLLp", &period, &timeout, &execution, &request,
+    if (!PyArg_ParseTuple(args, "LLLLIIIiLpILIILLLpIIL", &period, &timeout, &execution, &request,
                           &o.health_failures, &o.dump_signal, &o.slots, &idempotent, &max_queued,
                           &per_caller, &o.backpressure_status, &retry, &o.priority_share,
-                          &o.fairness, &target, &interval, &start, &adaptive))
+                          &o.fairness, &target, &interval, &start, &adaptive, &o.hedge_quantile,
+                          &o.hedge_budget, &delay))
         return NULL;
     o.codel_target = timeout_of(target);
     o.codel_interval = timeout_of(interval);
     o.slow_start = timeout_of(start);
     o.adaptive_concurrency = adaptive;
+    o.hedge_min_delay = timeout_of(delay);
     o.idempotent = idempotent;
     o.max_queued = max_queued;
     o.queued_per_caller = per_caller;

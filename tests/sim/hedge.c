@@ -36,7 +36,7 @@ static bool is_hedgeable(const struct sim *s, const struct call *c)
 
 void count_hedgeable(struct sim *s, const struct call *c)
 {
-    s->may_hedge += c->sends == 1 && is_hedgeable(s, c);
+    s->may_hedge += c->sends == 1 && !c->is_hedge && is_hedgeable(s, c);
 }
 
 /* The second execution of c is a call like others, which was accepted with c. */
@@ -71,6 +71,7 @@ struct as_request *op_hedge(void *ctx, struct as_request *q)
                        .poison = c->poison,
                        .paid = true,
                        .runs = c->runs,
+                       .free_runs = c->free_runs,
                        .losses = c->losses,
                        .live_at = s->n_live};
     s->live[s->n_live++] = number_of(s, h);
@@ -98,7 +99,22 @@ void part_twins(struct call *c, bool good)
 
     loser->cancelled = true; /* nobody waits for it */
     loser->twin = other->twin = NULL;
-    other->runs += loser->runs && !good;
+    if (loser->runs && !good) { /* it counts in `losses` */
+        other->runs++;
+        other->free_runs++;
+    }
+}
+
+uint64_t waiting_clients(const struct sim *s)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        const struct call *c = &s->calls[s->live[i]];
+
+        n += waits(c) && !(c->is_hedge && c->twin);
+    }
+    return n;
 }
 
 void check_hedges(struct sim *s)

@@ -341,8 +341,7 @@ void note_sent(struct sim *s, struct worker *w, struct call *c)
     c->stream = c->q.stream;
     s->expected.dispatched += !c->twin;
     s->expected.replayed += c->sends++ > 0;
-    if (!c->twin)
-        count_hedgeable(s, c);
+    count_hedgeable(s, c);
 }
 
 /* Could c be recalled, in addition to the calls under recall and `more` of its model? */
@@ -566,7 +565,6 @@ static void check_stat(struct sim *s)
 {
     const struct as_stat *a = as_deployment_stat(s->d);
     const struct expected_stats *b = &s->expected;
-    uint64_t pending = 0;
 
     if (a->accepted != b->accepted || a->refused != b->refused || a->dispatched != b->dispatched ||
         a->completed != b->completed || a->failed != b->failed || a->expired != b->expired)
@@ -576,10 +574,7 @@ static void check_stat(struct sim *s)
         fail(s, "statistics of trouble are wrong");
     if (a->mirrored != b->mirrored || a->mirror_dropped != b->mirror_dropped)
         fail(s, "statistics of copies are wrong");
-    for (uint32_t i = 0; i < s->n_live; i++)
-        pending += waits(&s->calls[s->live[i]]) &&
-                   !(s->calls[s->live[i]].is_hedge && s->calls[s->live[i]].twin);
-    if (a->accepted != a->completed + a->failed + a->expired + a->cancelled + pending)
+    if (a->accepted != a->completed + a->failed + a->expired + a->cancelled + waiting_clients(s))
         fail(s, "statistics do not add up");
     if (a->trials != b->trials || a->quarantined != b->quarantined)
         fail(s, "statistics of suspects are wrong");

@@ -410,8 +410,8 @@ void draw_hedging(struct sim *s);
 struct as_request *op_hedge(void *ctx, struct as_request *q);
 /* Checks that c, a hedge, may be sent to w. */
 void check_hedge(struct sim *s, const struct worker *w, const struct call *c);
-/* c was sent, not as a hedge. */
-void count_hedgeable(struct sim *s, const struct call *c);
+void count_hedgeable(struct sim *s, const struct call *c); /* c was sent */
+uint64_t waiting_clients(const struct sim *s);
 /* Core gets an answer (good: one that counts), or a loss, of c, which has a twin: either c or its
  * twin goes on without a client. */
 void part_twins(struct call *c, bool good);

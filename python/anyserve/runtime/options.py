@@ -50,7 +50,9 @@ def send_options(set_options: Callable[..., None], options: Dict[str, Any], dump
                 refusal.get("status_code") or 0, nanoseconds(refusal, "retry_after_s"),
                 int(options.get("priority_share", 0)), fairness(options),
                 nanoseconds(options, "codel_target_s"), nanoseconds(options, "codel_interval_s"), nanoseconds(options, "slow_start_s"),
-                bool(options.get("adaptive_concurrency", False)))  # fmt: skip
+                bool(options.get("adaptive_concurrency", False)),
+                round(1000 * options.get("hedge_quantile", 0)), round(1000 * options.get("hedge_budget", 0)),
+                nanoseconds(options, "hedge_min_delay_s"))  # fmt: skip
 
 
 def send_traffic(set_traffic: Callable[[int, int, Optional[str]], None], options: Dict[str, Any]) -> None:

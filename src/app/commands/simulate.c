@@ -139,6 +139,10 @@ static struct as_simulation_order read_order(const struct as_spec_object *d)
                   as_spec_ns(d, AS_SPEC_DEPLOYMENT_CODEL_INTERVAL)},
         .slow_start = as_spec_ns(d, AS_SPEC_DEPLOYMENT_SLOW_START),
         .adaptive = as_spec_value(d, AS_SPEC_DEPLOYMENT_ADAPTIVE)->i != 0,
+        .hedging = {.quantile = (uint32_t)as_spec_value(d, AS_SPEC_DEPLOYMENT_HEDGE_QUANTILE)->i,
+                    .budget = (uint32_t)as_spec_value(d, AS_SPEC_DEPLOYMENT_HEDGE_BUDGET)->i,
+                    .samples = AS_HEDGING_SAMPLES,
+                    .min_delay = as_spec_ns(d, AS_SPEC_DEPLOYMENT_HEDGE_MIN_DELAY)},
     };
 }
 

@@ -187,6 +187,13 @@ static void set_order(const struct as_spec_object *deployment, struct as_frame_o
     set_given_time(deployment, AS_SPEC_DEPLOYMENT_SLOW_START, o, AS_FRAME_OPT_SLOW_START);
     if (as_spec_value(deployment, AS_SPEC_DEPLOYMENT_ADAPTIVE)->i)
         set_option(o, AS_FRAME_OPT_ADAPTIVE, 1);
+    if (is_given(deployment, AS_SPEC_DEPLOYMENT_HEDGE_QUANTILE))
+        set_option(o, AS_FRAME_OPT_HEDGE_QUANTILE,
+                   (uint64_t)as_spec_value(deployment, AS_SPEC_DEPLOYMENT_HEDGE_QUANTILE)->i);
+    if (is_given(deployment, AS_SPEC_DEPLOYMENT_HEDGE_BUDGET))
+        set_option(o, AS_FRAME_OPT_HEDGE_BUDGET,
+                   (uint64_t)as_spec_value(deployment, AS_SPEC_DEPLOYMENT_HEDGE_BUDGET)->i);
+    set_given_time(deployment, AS_SPEC_DEPLOYMENT_HEDGE_MIN_DELAY, o, AS_FRAME_OPT_HEDGE_MIN_DELAY);
 }
 
 /* Also when nothing is set, so that a former declaration does not stay. */

@@ -134,6 +134,14 @@ enum as_spec_class {
     X(DEPLOYMENT, ADAPTIVE, "adaptive_concurrency", BOOL, 0, 1, "false", "", RECONFIGURE, 0,       \
       "executes fewer requests at once in a replica, down from max_ongoing_requests, while more "  \
       "only make them slower")                                                                     \
+    X(DEPLOYMENT, HEDGE_QUANTILE, "hedge_quantile", NUMBER, 0, 999, "0", "", RECONFIGURE, 0,       \
+      "a request that may be executed again is sent to a second replica, too, when it has run "    \
+      "for longer than this part of the requests does (0.95: the p95), and the first answer "      \
+      "counts; 0: off")                                                                            \
+    X(DEPLOYMENT, HEDGE_BUDGET, "hedge_budget", NUMBER, 1, 1000, "0.02", "", RECONFIGURE, 0,       \
+      "of the requests that may be hedged, this part is at most")                                  \
+    X(DEPLOYMENT, HEDGE_MIN_DELAY, "hedge_min_delay_s", DURATION, 0, 3600 * (int64_t)AS_SEC,       \
+      "0.001", "", RECONFIGURE, 0, "a request is not hedged before it has run for so long")        \
     X(DEPLOYMENT, REQUEST_TIMEOUT, "request_timeout_s", DURATION, 0, AS_SPEC_DAY, "0", "",         \
       RECONFIGURE, 0, "deadline of a request that has none; 0: none")                              \
     X(DEPLOYMENT, IDEMPOTENT, "idempotent", BOOL, 0, 1, "", "", RECONFIGURE, 0,                    \

@@ -240,6 +240,8 @@ static bool run_one(struct as_deployment *d, as_ns now)
         struct as_request *q = watched_of(n), *second;
         struct as_replica *r;
 
+        if (q->recalled) /* it waited when that was asked, and may still be given back */
+            continue;
         r = find_other(d, q);
         if (!r)
             continue;

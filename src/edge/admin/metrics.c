@@ -358,6 +358,7 @@ static void put_deployments(struct as_status_page *b, struct as_buf *o)
         as_metrics_header(o, e.name, "gauge", gauges[i].help);
         as_fleet_each_deployment(b->fleet, put_gauge, &e);
     }
+    as_metrics_hedges(b, o);
     as_metrics_header(o, "anyserve_router_info", "gauge", "1: how replicas are chosen.");
     as_fleet_each_deployment(b->fleet, put_router, o);
     as_status_page_each_deployment(b, put_replicas, series);

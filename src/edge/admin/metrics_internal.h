@@ -1,5 +1,5 @@
-/* edge/admin/metrics_internal.h — shared by metrics.c (the server, deployments, models) and
- * metrics_workers.c (workers) only.
+/* edge/admin/metrics_internal.h — shared by metrics.c (the server, deployments, models),
+ * metrics_hedges.c (hedges of deployments) and metrics_workers.c (workers) only.
  */
 #ifndef AS_EDGE_METRICS_INTERNAL_H
 #define AS_EDGE_METRICS_INTERNAL_H
@@ -18,6 +18,7 @@ void as_metrics_put_by(struct as_buf *o, const char *name, const char *label, co
 /* The labels application and deployment, and, unless it is empty, replica, without braces. */
 void as_metrics_put_ids(struct as_buf *o, struct as_str deployment, struct as_str replica);
 
+void as_metrics_hedges(struct as_status_page *b, struct as_buf *out);
 void as_metrics_workers(struct as_status_page *b, struct as_buf *out);
 void as_metrics_reports(struct as_status_page *b, struct as_buf *out);
 

@@ -97,11 +97,13 @@ struct as_call {
     uint64_t question;  /* its number at the policy process (policy.h); 0: it was not asked … */
     bool question_open; /* … and there is no answer yet */
     as_ns asked_at;
-    uint32_t routed_to;  /* the number of its replica there; 0: none */
-    bool awaited;        /* a worker or a driver waits for it */
-    bool cancel_posted;  /* home loop: the client has gone */
-    bool released;       /* home loop: the fleet released it while letters were still out */
-    uint8_t letters_out; /* home loop: letters on their way to the dispatch loop or back */
+    uint32_t routed_to;       /* the number of its replica there; 0: none */
+    struct as_call *hedge;    /* its second execution, which core has; NULL: none … */
+    struct as_call *hedge_of; /* … and a second execution's first */
+    bool awaited;             /* a worker or a driver waits for it */
+    bool cancel_posted;       /* home loop: the client has gone */
+    bool released;            /* home loop: the fleet released it while letters were still out */
+    uint8_t letters_out;      /* home loop: letters on their way to the dispatch loop or back */
 
     /* --- used by the connection of its worker only --- */
 
@@ -117,6 +119,13 @@ struct as_call {
 static inline bool as_call_is_awaited(const struct as_call *c)
 {
     return c->core.state == AS_REQ_SENT;
+}
+
+/* The memory into which its answer is received; NULL: none, or nobody waits for it, and then its
+ * outcome may be that of its second execution. */
+static inline struct as_blob *as_call_receives(const struct as_call *c)
+{
+    return as_call_is_awaited(c) ? c->outcome.result.blob : NULL;
 }
 
 /* Sets its outcome, with a copy of the worker's text. */

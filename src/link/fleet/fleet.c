@@ -17,90 +17,6 @@ static struct as_call *call_of(struct as_request *q)
     return AS_CONTAINER(q, struct as_call, core);
 }
 
-/* --- outcomes, back to the home loop --- */
-
-void as_call_set_outcome(struct as_call *c, int err, uint32_t status, struct as_str message)
-{
-    c->outcome.err = err;
-    c->outcome.status = status;
-    c->outcome.started = c->outcome.shed = false;
-    c->outcome.message = (struct as_str){0};
-    if (message.n) {
-        c->outcome.message.p = as_arena_dup(c->arena, message);
-        c->outcome.message.n = c->outcome.message.p ? message.n : 0;
-    }
-}
-
-const uint8_t *as_call_copy_answer(struct as_call *c, const void *bytes, size_t n,
-                                   struct as_blob **ret_blob, int *ret_err)
-{
-    uint8_t *p = NULL;
-
-    *ret_err = AS_ENOMEM;
-    if (n <= AS_COPY_MAX)
-        p = as_arena_alloc(c->arena, n, 8);
-    else if ((*ret_err = as_blob_new_charged(c->payer, n, ret_blob)) == 0)
-        p = (*ret_blob)->data;
-    if (p)
-        memcpy(p, bytes, n);
-    return p;
-}
-
-static void on_answer_letter(struct as_letter *letter, void *to AS_UNUSED)
-{
-    struct as_call *c = AS_CONTAINER(letter, struct as_call, answer_letter);
-
-    if (!c->cancel_posted)
-        c->on_answer(c);
-    else
-        as_blob_unref(c->outcome.result.blob);
-}
-
-/* The call may be freed only when none of its letters is in a mailbox. */
-static void release_at_home(struct as_call *c)
-{
-    if (c->letters_out)
-        c->released = true; /* as_call_letter_returned releases it */
-    else
-        c->on_release(c);
-}
-
-static void on_release_letter(struct as_letter *letter, void *to AS_UNUSED)
-{
-    release_at_home(AS_CONTAINER(letter, struct as_call, release_letter));
-}
-
-static void post_answer(struct as_call *c)
-{
-    as_call_note_answer(c);
-    if (c->client->local) {
-        c->on_answer(c);
-        return;
-    }
-    c->answer_letter.open = on_answer_letter;
-    as_mbox_post(&c->client->box, &c->answer_letter);
-}
-
-static void post_release(struct as_call *c)
-{
-    c->client->fleet->unanswered--;
-    if (c->stream)
-        as_call_release_input(c->stream);
-    if (c->client->local) {
-        c->on_release(c);
-        return;
-    }
-    c->release_letter.open = on_release_letter;
-    as_mbox_post(&c->client->box, &c->release_letter);
-}
-
-/* on_answer first: on_release may free the memory of the answer. */
-void as_fleet_answer_call(struct as_call *c)
-{
-    post_answer(c);
-    post_release(c);
-}
-
 /* Whether the error counts against the worker. Other statuses are about the request. */
 static bool is_failure(const struct as_call *c)
 {
@@ -207,16 +123,15 @@ static void op_answer(void *ctx, struct as_request *q, int err)
 
         u->ops->discard_answer(u, c);
     }
-    as_call_set_error(c, d, err);
     if (q->is_mirror)
         as_deployment_stat(d->core)->mirror_failed++;
     as_model_stat_fail(&d->models[q->model].stat, q, as_loop_now(d->fleet->loop));
-    post_answer(c);
+    as_fleet_answer_with_error(c, d, err);
 }
 
 static void op_release(void *ctx, struct as_request *q)
 {
-    post_release(call_of(q));
+    as_fleet_release_call(call_of(q));
     as_fleet_note_load(ctx);
 }
 
@@ -250,6 +165,7 @@ const struct as_deployment_ops as_fleet_deployment_ops = {
     .fingerprint = as_fleet_fingerprint,
     .next_turn = as_fleet_schedule_work,
     .reserved = op_reserved,
+    .hedge = as_fleet_hedge,
 };
 
 /* --- readiness --- */
@@ -520,6 +436,7 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
     as_list_init(&f->upstreams);
     as_list_init(&f->processes);
     as_list_init(&f->clients);
+    as_list_init(&f->free_hedges);
     f->registry = as_registry_new();
     f->routes = as_routes_new();
     (void)as_death_watch_new(
@@ -588,6 +505,7 @@ void as_fleet_free(struct as_fleet *f)
     as_death_watch_free(f->death_watch);
     as_call_graph_fini(&f->calls);
     as_call_owner_fini(&f->clients_calls);
+    as_fleet_free_hedges(f);
     as_registry_unref(f->registry);
     as_routes_unref(f->routes);
     as_upstream_simple.fini(f);

@@ -236,6 +236,8 @@ void as_fleet_client_submit(struct as_fleet_client *c, struct as_call *call)
     call->letters_out = 0;
     call->awaited = false;
     call->outcome.result.blob = NULL;
+    call->hedge = call->hedge_of = NULL;
+    call->core.unary = !call->stream;
     call->outcome.retry_after = 0;
     call->outcome.backpressure = (struct as_backpressure){0};
     if (call->stream)
@@ -273,10 +275,13 @@ static void cancel_call(struct as_call *c)
 {
     struct as_fleet *f = c->client->fleet;
     struct as_fleet_deployment *d = as_fleet_deployment_by_number(f, c->deployment);
+    struct as_call *second = c->hedge;
 
     set_awaited(c, false);
     if (d)
         as_deployment_cancel(d->core, &c->core, as_loop_now(f->loop));
+    if (d && second) /* then c was not released by that */
+        as_deployment_cancel(d->core, &second->core, as_loop_now(f->loop));
 }
 
 static void on_cancel_letter(struct as_letter *letter, void *to AS_UNUSED)

@@ -68,6 +68,7 @@ struct as_fleet_options {
     struct as_codel_conf codel;          /* an interval of 0: AS_CODEL_INTERVAL */
     as_ns slow_start;                    /* 0: off */
     bool adaptive;
+    struct as_hedging_conf hedging;      /* a budget of 0: AS_HEDGING_BUDGET */
     bool per_caller;                     /* the limit holds for each caller apart */
     struct as_backpressure backpressure; /* how a client is refused when the queue is full */
 };
@@ -148,6 +149,7 @@ struct as_fleet {
     struct as_fleet_deployment *deploys[AS_FLEET_DEPLOYMENTS_MAX];
     atomic_uint n_deploys;
     struct as_list upstreams, processes, clients;
+    struct as_list free_hedges; /* struct as_call for second executions that are not in use */
     struct as_simple_registry *simple; /* workers of the simple protocol; NULL: none so far */
     struct as_call_graph calls;        /* which deployment calls which */
     struct as_call_owner
@@ -371,6 +373,13 @@ void as_fleet_finish_call(struct as_upstream *u, struct as_call *c, struct as_mo
 void as_fleet_lose_call(struct as_upstream *u, struct as_call *c, enum as_loss loss);
 /* Its outcome is set: calls on_answer and then on_release on the home loop. */
 void as_fleet_answer_call(struct as_call *c);
+/* Core has answered c, or will not use it any more. c may be the second execution of a call: then
+ * the call gets the answer, and is released when both of its executions are. */
+void as_fleet_answer_with_error(struct as_call *c, const struct as_fleet_deployment *d, int err);
+void as_fleet_release_call(struct as_call *c);
+/* as_deployment_ops.hedge. */
+struct as_request *as_fleet_hedge(void *ctx, struct as_request *q);
+void as_fleet_free_hedges(struct as_fleet *f);
 /* Calls on_part on the home loop and frees p, which is from malloc. */
 void as_fleet_deliver_part(struct as_call *c, struct as_part *p);
 /* For a websocket that was accepted: a close of the server's own (link/fleet/call_stream.h). */

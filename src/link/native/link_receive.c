@@ -114,7 +114,7 @@ static void on_message(struct as_link *l, struct as_call *c, const struct as_fra
     struct as_frame_msg m;
     const char *why;
 
-    if (c->outcome.result.blob || c->rx_msg.body_len) {
+    if (as_call_receives(c) || c->rx_msg.body_len) {
         as_link_protocol_error(l, "two messages on a unary stream");
         return;
     }
@@ -189,8 +189,6 @@ static void on_body_complete(struct as_link *l)
     if (!c || !l->rx.sink_end)
         return;
     if (!as_call_is_awaited(c)) {
-        as_blob_unref(c->outcome.result.blob);
-        c->outcome.result.blob = NULL;
         as_link_finish_call(l, c, (struct as_model_times){0}, false);
         return;
     }
@@ -237,7 +235,7 @@ static const char *begin_body(struct as_link *l, const struct as_frame *f)
     l->rx.sink_end = f->flags & AS_FRAME_F_END;
     if (c->payload.kind == AS_FRAME_HTTP)
         return as_link_begin_http_bytes(l, c, f);
-    if (!c->outcome.result.blob) /* nobody waits for it: discarded */
+    if (!as_call_receives(c)) /* nobody waits for it: discarded */
         return c->rx_msg.body_len == UINT64_MAX ? NULL : "DATA before its message";
     if (f->n > c->rx_msg.body_len - c->body_received)
         return "more DATA than the message announced";
@@ -263,8 +261,7 @@ static void on_returned(struct as_link *l, const struct as_frame *f)
         struct as_call *c = as_link_find_call(l, ids[i]);
 
         /* a request whose answer has begun was started, so it cannot be returned */
-        if (!c || !c->core.recalled || c->core.bound || c->outcome.result.blob ||
-            c->rx_msg.body_len) {
+        if (!c || !c->core.recalled || c->core.bound || as_call_receives(c) || c->rx_msg.body_len) {
             as_link_protocol_error(l, "RETURNED for a stream that was not recalled");
             return;
         }

@@ -81,7 +81,7 @@ void as_link_remove_call(struct as_link *l, struct as_call *c)
 
 void as_link_discard_answer(struct as_link *l, struct as_call *c)
 {
-    if (!c->outcome.result.blob)
+    if (!as_call_receives(c))
         return;
     if (l->rx.reader.left && l->rx.sink_stream == c->core.stream)
         l->rx.reader.sink = NULL;

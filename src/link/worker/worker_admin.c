@@ -166,6 +166,8 @@ static bool encode_order(const struct as_worker_options *v, struct as_frame_opti
         !set_option_time(o, AS_FRAME_OPT_SLOW_START, v->slow_start) ||
         (v->codel_interval != AS_NEVER &&
          !set_option_time(o, AS_FRAME_OPT_CODEL_INTERVAL, v->codel_interval)) ||
+        !set_option_time(o, AS_FRAME_OPT_HEDGE_MIN_DELAY, v->hedge_min_delay) ||
+        v->hedge_quantile > 999 || v->hedge_budget > 1000 ||
         (v->priority_share && v->priority_share < AS_FRAME_SHARE_LEAST) ||
         v->priority_share > AS_FRAME_SHARE_MOST || v->fairness > AS_WORKER_FAIR_COST)
         return false;
@@ -175,6 +177,10 @@ static bool encode_order(const struct as_worker_options *v, struct as_frame_opti
         set_option(o, AS_FRAME_OPT_FAIRNESS, v->fairness);
     if (v->adaptive_concurrency)
         set_option(o, AS_FRAME_OPT_ADAPTIVE, 1);
+    if (v->hedge_quantile)
+        set_option(o, AS_FRAME_OPT_HEDGE_QUANTILE, v->hedge_quantile);
+    if (v->hedge_budget)
+        set_option(o, AS_FRAME_OPT_HEDGE_BUDGET, v->hedge_budget);
     return true;
 }
 

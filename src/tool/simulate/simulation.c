@@ -181,6 +181,16 @@ static void op_wake(void *ctx AS_UNUSED, as_ns when AS_UNUSED)
 {
 }
 
+/* How long the second execution takes does not depend on the first one: as long as the request that
+ * came before this one. */
+static struct as_request *op_hedge(void *ctx, struct as_request *q)
+{
+    struct sim_call *c = call_new(ctx);
+
+    c->service = call_of(q)->service_before;
+    return &c->q;
+}
+
 static const struct as_deployment_ops ops = {
     .batch = op_batch,
     .send = op_send,
@@ -189,6 +199,7 @@ static const struct as_deployment_ops ops = {
     .answer = op_answer,
     .release = op_release,
     .wake = op_wake,
+    .hedge = op_hedge,
 };
 
 /* --- what workers say --- */
@@ -326,7 +337,9 @@ static void submit(struct sim *s, const struct as_trace_row *row)
         return;
     }
     c = call_new(s);
-    c->service = row->service;
+    c->service_before = s->last_service;
+    c->service = s->last_service = row->service;
+    c->q.idempotent = c->q.unary = s->conf->order.hedging.quantile != 0;
     c->q.priority = row->priority;
     c->q.deadline = deadline_of(s, row);
     c->q.items = 1;
@@ -352,6 +365,7 @@ static void set_order(struct sim *s)
     as_deployment_set_codel(s->d, &o->codel);
     as_deployment_set_slow_start(s->d, o->slow_start, s->now);
     as_deployment_set_adaptive(s->d, o->adaptive, s->now);
+    as_deployment_set_hedging(s->d, &o->hedging, s->now);
 }
 
 static int sim_open(struct sim *s)
@@ -410,6 +424,8 @@ static void sim_close(struct sim *s)
     sim_controller_end(s);
     if (s->d) {
         s->result->ejected = as_deployment_stat(s->d)->ejected;
+        s->result->hedges = as_deployment_stat(s->d)->hedges;
+        s->result->hedges_won = as_deployment_stat(s->d)->hedges_won;
         as_deployment_free(s->d); /* answers what still waits */
     }
     while (s->free_calls) {

@@ -29,6 +29,7 @@ struct as_simulation_order {
     struct as_codel_conf codel;
     as_ns slow_start;
     bool adaptive;
+    struct as_hedging_conf hedging; /* all requests may be executed twice */
 };
 
 #define AS_SIMULATION_MODELS_MAX 1024u
@@ -83,8 +84,9 @@ struct as_simulation_result {
     struct as_simulation_decision decisions[AS_SIMULATION_DECISIONS];
     uint32_t n_decisions;
     uint64_t model_hits,
-        model_loads;  /* requests whose model was there, or being loaded; the others */
-    uint64_t ejected; /* times that a replica was ejected because it was slow */
+        model_loads;             /* requests whose model was there, or being loaded; the others */
+    uint64_t hedges, hedges_won; /* requests that went to a second replica, which was faster */
+    uint64_t ejected;            /* times that a replica was ejected because it was slow */
     struct as_timeline timeline;
 };
 

@@ -44,6 +44,7 @@ struct sim_call { /* a request */
     struct sim_call *next; /* of its execution, or free */
     struct sim_execution *execution;
     as_ns service, started, ran;
+    as_ns service_before; /* of the request that came before it */
 };
 
 struct sim_recall { /* a RECALL, and its answer */
@@ -87,6 +88,7 @@ struct sim {
     uint32_t n_workers;
     uint32_t open; /* requests */
     uint64_t last_stream;
+    as_ns last_service;          /* of the request that came last */
     struct sim_execution *batch; /* that core announced and has not sent yet */
     uint32_t batch_left;
     struct sim_call *free_calls;

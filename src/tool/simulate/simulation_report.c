@@ -67,6 +67,11 @@ static void put_head(const struct as_simulation_report *p, struct as_buf *b)
         as_buf_printf(b, "%llu models were loaded; %.1f%% of the requests found theirs\n",
                       (unsigned long long)r->model_loads,
                       100 * part((double)r->model_hits, (double)(r->model_hits + r->model_loads)));
+    if (r->hedges)
+        as_buf_printf(b,
+                      "%llu requests went to a second replica, too (hedge_quantile), which was "
+                      "faster for %llu\n",
+                      (unsigned long long)r->hedges, (unsigned long long)r->hedges_won);
     if (r->ejected)
         as_buf_printf(b,
                       "%llu times a replica was ejected, since it looked slow (--outlier-factor)\n",
@@ -244,6 +249,8 @@ void as_simulation_report_json(const struct as_simulation_report *p, struct as_b
     as_json_put_member_u64(b, "model_hits", r->model_hits);
     as_json_put_member_u64(b, "model_loads", r->model_loads);
     as_json_put_member_u64(b, "ejected", r->ejected);
+    as_json_put_member_u64(b, "hedges", r->hedges);
+    as_json_put_member_u64(b, "hedges_won", r->hedges_won);
     as_json_put_member_u64(b, "other_rows", p->skipped);
     if (p->conf->autoscale)
         put_decisions(r, b);

@@ -325,6 +325,9 @@ enum as_frame_option {
     AS_FRAME_OPT_CODEL_INTERVAL, /* ns; not 0 */
     AS_FRAME_OPT_SLOW_START,     /* ns in which a new replica gets all of its slots; 0: at once */
     AS_FRAME_OPT_ADAPTIVE,       /* 1: the slots in use follow the service time; 0: they do not */
+    AS_FRAME_OPT_HEDGE_QUANTILE, /* in thousandths, up to 999; 0: nothing is hedged */
+    AS_FRAME_OPT_HEDGE_BUDGET,   /* hedges per 1000 requests, 1 … 1000 */
+    AS_FRAME_OPT_HEDGE_MIN_DELAY, /* ns */
     AS_FRAME_OPTION_END
 };
 #define AS_FRAME_OPTION_MAX   (86400 * (uint64_t)AS_SEC) /* maximum of the times: a day */

@@ -331,6 +331,10 @@ static bool is_option(uint32_t key, uint64_t v)
         return v <= 1;
     if (key == AS_FRAME_OPT_PRIORITY_SHARE)
         return v >= AS_FRAME_SHARE_LEAST && v <= AS_FRAME_SHARE_MOST;
+    if (key == AS_FRAME_OPT_HEDGE_QUANTILE)
+        return v < 1000;
+    if (key == AS_FRAME_OPT_HEDGE_BUDGET)
+        return v >= 1 && v <= 1000;
     if (key == AS_FRAME_OPT_FAIRNESS)
         return v <= AS_FRAME_FAIR_COST;
     if (key == AS_FRAME_OPT_BACKPRESSURE_STATUS)

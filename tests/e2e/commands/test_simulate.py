@@ -174,6 +174,10 @@ def test_order_and_protection_of_the_file(tmp_path, trace):
     overload = "arrival_s,service_ms\n" + "".join(f"{0.008 * i:.3f},10\n" for i in range(1000))
     assert simulate({}, overload)["failed"] == 0
     assert simulate({"codel_target_s": 0.005}, overload)["errors"]["queue is full"] > 50
+    tail = "arrival_s,service_ms\n" + "".join(f"{0.02 * i:.2f},{1000 if i == 999 else 10}\n" for i in range(1000))
+    assert simulate({"num_replicas": 2}, tail)["total"]["max_ms"] == 1000
+    found = simulate({"num_replicas": 2, "hedge_quantile": 0.95}, tail)
+    assert (found["hedges"], found["hedges_won"]) == (1, 1) and found["total"]["max_ms"] < 30
     mixed = "arrival_s,service_ms,priority\n0,10,\n" + "0,10,1\n" * 20 + "0,10,3\n"
     last = simulate({"priority_share": 1000}, mixed)["by_priority"]["3"]["max_ms"]
     assert simulate({"priority_share": 2}, mixed)["by_priority"]["3"]["max_ms"] < last == 220

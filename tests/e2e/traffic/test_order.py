@@ -208,6 +208,11 @@ def test_codel_sheds_what_has_waited_too_long(start, stage):
     ("codel_interval_s: 0", "codel_interval_s: '0' is below the minimum 0.001"),
     ("slow_start_s: 3601", "slow_start_s: '3601' is above the maximum 3600"),
     ("adaptive_concurrency: 2", "adaptive_concurrency: "),
+    ("hedge_quantile: 1", "hedge_quantile: '1' is above the maximum 0.999"),
+    ("hedge_quantile: -0.1", "hedge_quantile: '-0.1' is below the minimum 0"),
+    ("hedge_budget: 0", "hedge_budget: '0' is below the minimum 0.001"),
+    ("hedge_budget: 1.001", "hedge_budget: '1.001' is above the maximum 1"),
+    ("hedge_min_delay_s: 3601", "hedge_min_delay_s: '3601' is above the maximum 3600"),
 ])
 def test_a_wrong_value_is_named(tmp_path, options, why):
     file = tmp_path / "deploy.yaml"

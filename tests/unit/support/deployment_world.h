@@ -7,6 +7,7 @@
  *   a!C    CANCEL, the client left     a!D    CANCEL, the deadline passed
  *   a=ERR  a is answered with ERR      ~a     a is released
  *   a@X    a has reserved a slot of X
+ *   z:a    z is the hedge of a
  *   a?     the user's router is asked for a replica for a; -a: no answer is needed any more
  */
 #ifndef DEPLOY_WORLD_H
@@ -35,6 +36,7 @@ struct world {
     uint64_t printed;               /* bytes read for the current fingerprint */
     uint32_t prints;                /* complete fingerprints */
     bool works;                     /* as_deployment_work is to be called */
+    uint32_t hedges;                /* that were made, from z on downwards */
     struct as_router_choice choice; /* what the user's router answers at once; n = 0: later */
     size_t n;
     char log[1024];
@@ -187,12 +189,21 @@ static inline void world_reserved(void *ctx, struct as_replica *r, struct as_req
     note(ctx, "%c@%c", letter(ctx, q), letter_of(r));
 }
 
+static inline struct as_request *world_hedge(void *ctx, struct as_request *q)
+{
+    struct world *w = ctx;
+    struct as_request *second = &w->q[25 - w->hedges++ % 10];
+
+    note(w, "%c:%c", letter(w, second), letter(w, q));
+    return second;
+}
+
 static inline struct world *world_new_conf(int64_t max_queued, const struct as_router_conf *router)
 {
     static const struct as_deployment_ops ops = {
-        world_batch,     world_send, world_recall, world_cancel,  world_answer,
-        world_release,   world_wake, world_alike,  world_sample,  world_print,
-        world_next_turn, world_ask,  world_unask,  world_reserved};
+        world_batch,     world_send, world_recall, world_cancel,   world_answer,
+        world_release,   world_wake, world_alike,  world_sample,   world_print,
+        world_next_turn, world_ask,  world_unask,  world_reserved, world_hedge};
     struct as_deployment_conf conf = {
         .max_queued = max_queued,
         .router = *router,

@@ -95,6 +95,12 @@ class DeploymentOptions(TypedDict, total=False):
     slow_start_s: float
     # fewer requests at once while more only make them slower
     adaptive_concurrency: bool
+    # a request that runs for longer than this part of them goes to a second replica, too; 0: off
+    hedge_quantile: float
+    # the part of the requests that do so, at most
+    hedge_budget: float
+    # how long a request runs before it does so, at least
+    hedge_min_delay_s: float
     # requests may be executed again when a replica dies
     idempotent: bool
     # deadline of a request that has none; 0: none

@@ -336,7 +336,10 @@ static void the_order_of_requests_is_sent(void **state)
                                            .codel_target = 5 * AS_MS,
                                            .codel_interval = AS_SEC,
                                            .slow_start = 30 * AS_SEC,
-                                           .adaptive_concurrency = true};
+                                           .adaptive_concurrency = true,
+                                           .hedge_quantile = 999,
+                                           .hedge_budget = 1000,
+                                           .hedge_min_delay = AS_NEVER};
     struct as_worker_options o = good;
     struct as_frame_options told;
 
@@ -348,6 +351,16 @@ static void the_order_of_requests_is_sent(void **state)
     assert_int_equal(told.value[AS_FRAME_OPT_CODEL_INTERVAL], AS_SEC);
     assert_int_equal(told.value[AS_FRAME_OPT_SLOW_START], 30 * AS_SEC);
     assert_int_equal(told.value[AS_FRAME_OPT_ADAPTIVE], 1);
+    assert_int_equal(told.value[AS_FRAME_OPT_HEDGE_QUANTILE], 999);
+    assert_int_equal(told.value[AS_FRAME_OPT_HEDGE_BUDGET], 1000);
+    assert_true(told.has >> AS_FRAME_OPT_HEDGE_MIN_DELAY & 1);
+    assert_int_equal(told.value[AS_FRAME_OPT_HEDGE_MIN_DELAY], 0);
+    o.hedge_quantile = 1000;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o = good;
+    o.hedge_budget = 1001;
+    assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
+    o = good;
     o.priority_share = 1;
     assert_int_equal(as_worker_set_options(p->w, &o), AS_EINVALID);
     o.priority_share = 1001;

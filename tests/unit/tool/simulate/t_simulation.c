@@ -202,6 +202,28 @@ static void an_overload_is_shed(void **state AS_UNUSED)
     as_buf_fini(&text);
 }
 
+/* One request in 200 takes a hundred times as long: a second replica answers it. */
+static void slow_requests_are_hedged(void **state AS_UNUSED)
+{
+    struct as_simulation_conf conf = default_conf(2, 1);
+    struct as_buf text = {0};
+
+    as_buf_str(&text, "arrival_s,service_ms\n");
+    for (uint32_t i = 0; i < 1000; i++)
+        as_buf_printf(&text, "%.3f,%u\n", i * 0.02, i % 200 == 199 ? 1000 : 10);
+    run_trace(&conf, as_buf_cstr(&text), &r);
+    assert_int_equal(r.total.hist.max, 1000 * AS_MS);
+    as_simulation_result_fini(&r);
+    conf.order.hedging = (struct as_hedging_conf){.quantile = 950, .budget = 20, .samples = 100};
+    run_trace(&conf, as_buf_cstr(&text), &r);
+    assert_int_equal(r.answered, 1000);
+    assert_int_equal(r.hedges, 5);
+    assert_int_equal(r.hedges_won, 5);
+    assert_true(r.total.hist.max < 50 * AS_MS);
+    as_simulation_result_fini(&r);
+    as_buf_fini(&text);
+}
+
 static void requests_are_batched(void **state AS_UNUSED)
 {
     struct as_simulation_conf conf = default_conf(1, 1);
@@ -464,6 +486,7 @@ int main(void)
         cmocka_unit_test(urgent_requests_go_first),
         cmocka_unit_test(tenants_get_their_shares),
         cmocka_unit_test(an_overload_is_shed),
+        cmocka_unit_test(slow_requests_are_hedged),
         cmocka_unit_test(requests_are_batched),
         cmocka_unit_test(messages_take_their_time),
         cmocka_unit_test(prefetched_requests_are_recalled),

@@ -101,6 +101,15 @@ static void options_have_bounds(void **state AS_UNUSED)
     assert_int_equal(options_with(AS_FRAME_OPT_FAIRNESS, 0, AS_FRAME_FAIR_COST + 1, 1), AS_EPROTO);
     assert_int_equal(options_with(AS_FRAME_OPT_ADAPTIVE, 0, 1, 1), 0);
     assert_int_equal(options_with(AS_FRAME_OPT_ADAPTIVE, 0, 2, 1), AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_HEDGE_QUANTILE, 0, 999, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_HEDGE_QUANTILE, 0, 1000, 1), AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_HEDGE_BUDGET, 0, 0, 1), AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_HEDGE_BUDGET, 0, 1, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_HEDGE_BUDGET, 0, 1000, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_HEDGE_BUDGET, 0, 1001, 1), AS_EPROTO);
+    assert_int_equal(options_with(AS_FRAME_OPT_HEDGE_MIN_DELAY, 0, 0, 1), 0);
+    assert_int_equal(options_with(AS_FRAME_OPT_HEDGE_MIN_DELAY, 0, AS_FRAME_OPTION_MAX + 1, 1),
+                     AS_EPROTO);
     assert_int_equal(options_with(AS_FRAME_OPT_CODEL_INTERVAL, 0, 0, 1), AS_EPROTO);
     assert_int_equal(options_with(AS_FRAME_OPT_CODEL_INTERVAL, 0, 1, 1), 0);
     assert_int_equal(options_with(AS_FRAME_OPT_CODEL_TARGET, 0, 0, 1), 0);
