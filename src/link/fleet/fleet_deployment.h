@@ -68,7 +68,7 @@ struct as_fleet_options {
     struct as_codel_conf codel;          /* an interval of 0: AS_CODEL_INTERVAL */
     as_ns slow_start;                    /* 0: off */
     bool adaptive;
-    struct as_hedging_conf hedging;      /* a budget of 0: AS_HEDGING_BUDGET */
+    struct as_hedging_conf hedging;      /* 0: the default; min_delay AS_NEVER: none */
     bool per_caller;                     /* the limit holds for each caller apart */
     struct as_backpressure backpressure; /* how a client is refused when the queue is full */
 };

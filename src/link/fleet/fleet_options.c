@@ -26,7 +26,10 @@ struct as_fleet_options as_fleet_options_of(const struct as_frame_options *o, as
     ours.adaptive = option_or(o, AS_FRAME_OPT_ADAPTIVE, 0) != 0;
     ours.hedging.quantile = (uint32_t)option_or(o, AS_FRAME_OPT_HEDGE_QUANTILE, 0);
     ours.hedging.budget = (uint32_t)option_or(o, AS_FRAME_OPT_HEDGE_BUDGET, 0);
-    ours.hedging.min_delay = option_or(o, AS_FRAME_OPT_HEDGE_MIN_DELAY, AS_HEDGING_MIN_DELAY);
+    if (o->has >> AS_FRAME_OPT_HEDGE_MIN_DELAY & 1)
+        ours.hedging.min_delay = o->value[AS_FRAME_OPT_HEDGE_MIN_DELAY]
+                                     ? o->value[AS_FRAME_OPT_HEDGE_MIN_DELAY]
+                                     : AS_NEVER;
     ours.per_caller = o->has >> AS_FRAME_OPT_PER_CALLER & 1 && o->value[AS_FRAME_OPT_PER_CALLER];
     if (o->has >> AS_FRAME_OPT_BACKPRESSURE_STATUS & 1)
         ours.backpressure.status = (uint32_t)o->value[AS_FRAME_OPT_BACKPRESSURE_STATUS];
@@ -62,6 +65,9 @@ void as_fleet_set_options(struct as_fleet_deployment *d, const struct as_fleet_o
     as_deployment_set_slow_start(d->core, o->slow_start, now);
     as_deployment_set_adaptive(d->core, o->adaptive, now);
     hedging.budget = hedging.budget ? hedging.budget : AS_HEDGING_BUDGET;
+    hedging.min_delay = !hedging.min_delay              ? AS_HEDGING_MIN_DELAY
+                        : hedging.min_delay == AS_NEVER ? 0
+                                                        : hedging.min_delay;
     hedging.samples = AS_HEDGING_SAMPLES;
     as_deployment_set_hedging(d->core, &hedging, now);
 }

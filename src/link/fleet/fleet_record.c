@@ -99,8 +99,9 @@ static void put_options(const struct as_fleet_deployment *d, struct as_outq *q)
         set_option(&o, AS_FRAME_OPT_HEDGE_QUANTILE, ours->hedging.quantile);
     if (ours->hedging.budget)
         set_option(&o, AS_FRAME_OPT_HEDGE_BUDGET, ours->hedging.budget);
-    if (ours->hedging.min_delay != AS_HEDGING_MIN_DELAY)
-        set_option(&o, AS_FRAME_OPT_HEDGE_MIN_DELAY, ours->hedging.min_delay);
+    if (ours->hedging.min_delay)
+        set_option(&o, AS_FRAME_OPT_HEDGE_MIN_DELAY,
+                   ours->hedging.min_delay == AS_NEVER ? 0 : ours->hedging.min_delay);
     if (ours->per_caller)
         set_option(&o, AS_FRAME_OPT_PER_CALLER, 1);
     if (ours->backpressure.status)

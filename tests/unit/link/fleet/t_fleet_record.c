@@ -218,7 +218,11 @@ static void settings_come_back(void **state AS_UNUSED)
 
     o.has |= 1u << AS_FRAME_OPT_IDEMPOTENT | 1u << AS_FRAME_OPT_MAX_QUEUED |
              1u << AS_FRAME_OPT_PER_CALLER | 1u << AS_FRAME_OPT_BACKPRESSURE_STATUS |
-             1u << AS_FRAME_OPT_BACKPRESSURE_RETRY;
+             1u << AS_FRAME_OPT_BACKPRESSURE_RETRY | 1u << AS_FRAME_OPT_HEDGE_QUANTILE |
+             1u << AS_FRAME_OPT_HEDGE_BUDGET | 1u << AS_FRAME_OPT_HEDGE_MIN_DELAY;
+    o.value[AS_FRAME_OPT_HEDGE_QUANTILE] = 950;
+    o.value[AS_FRAME_OPT_HEDGE_BUDGET] = 30;
+    o.value[AS_FRAME_OPT_HEDGE_MIN_DELAY] = 0; /* none, which is not the default */
     o.value[AS_FRAME_OPT_BACKPRESSURE_STATUS] = 429;
     o.value[AS_FRAME_OPT_BACKPRESSURE_RETRY] = 0;
     o.value[AS_FRAME_OPT_PER_CALLER] = 1;
@@ -231,6 +235,8 @@ static void settings_come_back(void **state AS_UNUSED)
     assert_int_equal(d->options.request_timeout, 3 * AS_SEC);
     assert_int_equal(d->options.idempotent, AS_FLEET_NOT_IDEMPOTENT);
     assert_true(d->options.per_caller);
+    assert_int_equal(d->options.hedging.quantile, 950);
+    assert_int_equal(d->options.hedging.budget, 30);
     assert_true(known("m")->traffic.is_canary);
     assert_int_equal(known("m")->traffic.canary, 5000);
     assert_int_equal(known("m")->traffic.mirror, 7);
