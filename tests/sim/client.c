@@ -33,6 +33,7 @@ void client_submit(struct sim *s, uint32_t n)
     if (!want)
         note_accepted(s, c);
     s->submitting = c;
+    s->hedged_before = false;
     got = as_deployment_submit(s->d, &c->q, s->now);
     s->submitting = NULL;
     if (got != want && may_differ(s, c, want, got, is_full))
@@ -50,6 +51,8 @@ void client_submit(struct sim *s, uint32_t n)
     if (got != want)
         fail(s, "submit of call %u returned %s instead of %s", n, as_err_name(got),
              as_err_name(want));
+    if (!got && s->hedged_before)
+        fail(s, "another call is hedged, and call %u waits", n);
     if (got && c->q.state != AS_REQ_DONE)
         fail(s, "call %u is refused and not DONE", n);
 }

@@ -53,7 +53,11 @@ struct as_request *op_hedge(void *ctx, struct as_request *q)
         fail(s, "call %u is hedged too early", n);
     update_places(s);
     for (uint32_t i = 0; i < s->n_live; i++) {
-        if (s->calls[s->live[i]].state == WAITING)
+        const struct call *o = &s->calls[s->live[i]];
+
+        if (o->state == WAITING && o == s->submitting)
+            s->hedged_before = true; /* right if core refuses o */
+        else if (o->state == WAITING)
             fail(s, "call %u is hedged, and call %u waits", n, s->live[i]);
     }
     if (chance(s, 100) || DRAWN_MAX + s->n_hedges == CALLS_MAX)

@@ -301,7 +301,8 @@ struct sim {
     struct worker *workers[WORKERS_MAX];
     uint32_t n_workers;
     struct expected_stats expected;
-    const struct call *submitting;     /* … and core may still refuse it */
+    const struct call *submitting;     /* … and core may still refuse it … */
+    bool hedged_before;                /* … and another one was hedged before it had a place */
     bool multiplexed;                  /* some worker has reported models */
     bool reserves;                     /* some call has reserved a slot */
     bool works;                        /* core asked for the next turn */
@@ -450,6 +451,7 @@ void note_queued(struct sim *s); /* after every event */
 /* Is the batch of c due, so that it waits for nothing but a slot? late: the time by which timers
  * may fire late; 0: it may be due. */
 bool is_due(const struct sim *s, const struct call *c, as_ns late);
+bool fits_a_slot(const struct sim *s, const struct call *c); /* some worker can start it at once */
 int expect_submit(const struct sim *s, const struct call *c);
 void note_accepted(struct sim *s, struct call *c);
 void note_refused(struct sim *s, struct call *c);  /* undoes note_accepted: core has refused it */
@@ -459,6 +461,7 @@ void note_batch(struct sim *s, struct worker *w, uint32_t n);
 void note_sent(struct sim *s, struct worker *w, struct call *c); /* checks that it may be sent */
 void note_unbound(struct sim *s, struct call *c);
 void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, uint32_t n);
+void check_recalls(struct sim *s); /* … and that calls are recalled for idle slots */
 void note_answer(struct sim *s, struct call *c, int err);
 void check(struct sim *s); /* after every event */
 
