@@ -1,4 +1,5 @@
-"""The two routers of Ray's page on request routers of one's own, with their applications as written there, run under as_ray."""
+"""The two routers and applications of Ray's page on request routers of one's own (doc_code/custom_request_router.py and
+custom_request_router_app.py): the same choices, the same parts of the interface, the same numbers of replicas, under as_ray."""
 
 import pytest
 from driver_world import Driver, World
@@ -60,9 +61,11 @@ class ThroughputAwareRequestRouter(FIFOMixin, MultiplexMixin, LocalityMixin, Req
                 replicas=candidate_replicas,
                 multiplexed_model_id=pending_request.metadata.multiplexed_model_id,
             )[0]
+            ranked_replicas_multiplex = self.select_available_replicas(candidates=ranked_replicas_multiplex)
             for replica in ranked_replicas_multiplex:
                 top_ranked_replicas[replica.replica_id] = replica
         ranked_replicas_locality = self.rank_replicas_via_locality(replicas=candidate_replicas)[0]
+        ranked_replicas_locality = self.select_available_replicas(candidates=ranked_replicas_locality)
         for replica in ranked_replicas_locality:
             top_ranked_replicas[replica.replica_id] = replica
         print("ThroughputAwareRequestRouter routing request")
@@ -75,7 +78,7 @@ class ThroughputAwareRequestRouter(FIFOMixin, MultiplexMixin, LocalityMixin, Req
 APPS = '''
 import time
 from collections import defaultdict
-from typing import Dict
+from typing import Any, Dict
 
 from ray import serve
 from ray.serve.config import RequestRouterConfig
@@ -85,7 +88,7 @@ from ray.serve.request_router import ReplicaID
 
 @serve.deployment(
     request_router_config=RequestRouterConfig(request_router_class="custom_request_router:UniformRequestRouter"),
-    num_replicas=3,
+    num_replicas=10,
     ray_actor_options={"num_cpus": 0},
 )
 class UniformRequestRouterApp:
@@ -100,7 +103,9 @@ class UniformRequestRouterApp:
 handle = serve.run(UniformRequestRouterApp.bind())
 response = handle.remote().result()
 print(f"Response from UniformRequestRouterApp: {response}")
-seen = {handle.remote().result() for _ in range(40)}
+seen = set()
+while len(seen) < 10:
+    seen.add(handle.remote().result())
 print(type(response).__name__, len(seen))
 
 
@@ -114,12 +119,13 @@ def _time_ms() -> int:
         request_routing_stats_period_s=1,
         request_routing_stats_timeout_s=1,
     ),
-    num_replicas=2,
+    num_replicas=3,
     ray_actor_options={"num_cpus": 0},
 )
 class ThroughputAwareRequestRouterApp:
     def __init__(self):
         self.throughput_buckets: Dict[int, int] = defaultdict(int)
+        self.last_throughput_buckets = _time_ms()
         context = _get_internal_replica_context()
         self.replica_id: ReplicaID = context.replica_id
 
@@ -128,9 +134,13 @@ class ThroughputAwareRequestRouterApp:
         return self.replica_id
 
     def update_throughput(self):
-        self.throughput_buckets[_time_ms()] += 1
+        current_timestamp_ms = _time_ms()
+        if current_timestamp_ms < self.last_throughput_buckets - 1000:
+            return
+        self.throughput_buckets[current_timestamp_ms] += 1
+        self.last_throughput_buckets = current_timestamp_ms
 
-    def record_routing_stats(self) -> Dict[str, float]:
+    def record_routing_stats(self) -> Dict[str, Any]:
         current_timestamp_ms = _time_ms()
         throughput = 0
         for t, c in list(self.throughput_buckets.items()):
@@ -145,7 +155,7 @@ handle = serve.run(ThroughputAwareRequestRouterApp.bind())
 response = handle.remote().result()
 print(f"Response from ThroughputAwareRequestRouterApp: {response}")
 seen = set()
-while len(seen) < 2:  # the other one, when the statistics of the first say that it had more
+while len(seen) < 3:  # the next one, when the statistics of the others say that they had more
     seen.add(handle.remote().result())
 print(type(response).__name__, len(seen))
 '''
@@ -158,7 +168,7 @@ def test_the_routers_of_rays_page(world):
     world.drivers.append(driver)
     driver.process.wait(4 * wait.SECONDS)
     lines = [line for line in driver.end(0).splitlines() if not line.startswith("(")]
-    assert [line.partition(":")[0] for line in lines] == ["Response from UniformRequestRouterApp", "ReplicaID 3",
-                                                          "Response from ThroughputAwareRequestRouterApp", "ReplicaID 2"]  # fmt: skip
+    assert [line.partition(":")[0] for line in lines] == ["Response from UniformRequestRouterApp", "ReplicaID 10",
+                                                          "Response from ThroughputAwareRequestRouterApp", "ReplicaID 3"]  # fmt: skip
     assert "UniformRequestRouter routing request" in driver.err and "on_request_routed callback is called!!" in driver.err
     assert "ThroughputAwareRequestRouter routing request" in driver.err
