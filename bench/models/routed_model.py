@@ -81,11 +81,13 @@ class Store:
         self.holder: Dict[str, str] = {}
         self.newest: Dict[str, float] = {}
 
-    async def put(self, replica: str, key: str, dropped: str, changed: float) -> None:
-        self.holder[key] = replica
-        if self.holder.get(dropped) == replica:
-            del self.holder[dropped]
-        self.newest[replica] = max(changed, self.newest.get(replica, 0))
+    async def put(self, replica: str, changes: List[Tuple[str, str]], changed: float) -> None:
+        """changes: keys that it holds, each with the one that it has dropped for it; changed: when the first of them was."""
+        for key, dropped in changes:
+            self.holder[key] = replica
+            if self.holder.get(dropped) == replica:
+                del self.holder[dropped]
+        self.newest[replica] = changed
 
     async def find(self, key: str) -> Tuple[str, List[Tuple[str, float]]]:
         return self.holder.get(key, ""), list(self.newest.items())
@@ -96,6 +98,9 @@ class Holder:
         self.store, self.name = store, serve.get_replica_context().replica_id.unique_id
         self.held: "collections.OrderedDict[str, None]" = collections.OrderedDict()
         self.said = self.changed = 0.0  # changed: when it first changed since the last statistics
+        self.changes: List[Tuple[str, str]] = []  # that the store is not told yet
+        self.first = 0.0  # when the first of them was
+        self.telling: Any = None
 
     async def __call__(self, key: str) -> bool:
         if key in self.held:
@@ -107,8 +112,20 @@ class Holder:
         if self.changed <= self.said:
             self.changed = now
         if self.store is not None:
-            self.store.put.remote(self.name, key, dropped, now)
+            self.first = self.first if self.changes else now
+            self.changes.append((key, dropped))
+            if self.telling is None:
+                self.telling = asyncio.create_task(self.tell())
         return False
+
+    async def tell(self) -> None:
+        """One call at a time, with all that has changed meanwhile: a call for each change would wait behind the others at a busy store."""
+        try:
+            while self.changes:
+                changes, self.changes = self.changes, []
+                await self.store.put.remote(self.name, changes, self.first)
+        finally:
+            self.telling = None
 
     def record_routing_stats(self) -> Dict[str, Any]:
         self.said = self.changed
