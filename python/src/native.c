@@ -382,6 +382,9 @@ static PyMethodDef link_methods[] = {
     {"send_policy", native_link_send_policy, METH_VARARGS,
      "send_policy(origin, records) -> False: that link has ended. 0: by each link, also later "
      "ones."},
+    {"spawn", native_link_spawn, METH_O,
+     "spawn(coro) -> a task, which has run up to its first suspension if this is within a turn\n"
+     "(on_policy)."},
     {"reply", native_link_reply, METH_VARARGS, "reply(ask, status, text): once for each."},
     {"set_options", native_link_set_options, METH_VARARGS,
      "How the server treats this replica: times in ns, failures, signal, slots, idempotent,\n"

@@ -290,6 +290,7 @@ PyObject *native_link_set_services(PyObject *self, PyObject *args);
 int native_policy_poll(Link *l);
 PyObject *native_link_on_policy(PyObject *self, PyObject *callable);
 PyObject *native_link_send_policy(PyObject *self, PyObject *args);
+PyObject *native_link_spawn(PyObject *self, PyObject *coro);
 
 /* stream.c */
 Stream *native_stream_new(Link *l, struct model *m, struct as_worker_req *q);

@@ -49,3 +49,18 @@ PyObject *native_link_send_policy(PyObject *self, PyObject *args)
     }
     return PyBool_FromLong(!err);
 }
+
+PyObject *native_link_spawn(PyObject *self, PyObject *coro)
+{
+    static PyObject *name; /* of all these tasks: a number for each would cost more than the task */
+
+    Link *l = (Link *)(void *)self;
+
+    if (!l->loop) {
+        PyErr_SetString(PyExc_RuntimeError, "the link has no event loop yet");
+        return NULL;
+    }
+    if (!name && !(name = PyUnicode_InternFromString("route")))
+        return NULL;
+    return native_spawn_task(l, coro, name);
+}

@@ -172,17 +172,20 @@ def test_errors_are_logged_once_and_answered(capfd):
         async def choose_replicas(self, candidate_replicas, pending_request=None):
             if pending_request.metadata.request_id == "sync":
                 raise KeyError("a")
+            if pending_request.metadata.request_id == "exit":
+                raise SystemExit("c")
             await asyncio.sleep(0)
             raise ValueError("b")
 
     async def steps(host, server):
-        host.take(1, THREE + route_record(1) + route_record(2, request="sync") + route_record(3))
+        host.take(1, THREE + route_record(1) + route_record(2, request="sync") + route_record(3)
+                  + route_record(4, request="exit"))  # fmt: skip
         await settle()
-        assert {i: c[0] for i, c in server.choices.items()} == {1: records.RAISED, 2: records.RAISED, 3: records.RAISED}
+        assert {i: c[0] for i, c in server.choices.items()} == dict.fromkeys([1, 2, 3, 4], records.RAISED)
 
     run(Raises, steps)
     text = capfd.readouterr().err
-    assert text.count("event=router_raised") == 2 and "ValueError: b" in text
+    assert text.count("event=router_raised") == 3 and "ValueError: b" in text
 
 
 @pytest.mark.parametrize("returned, reason, chosen", [
@@ -415,17 +418,20 @@ def test_read_bytes_are_told():
     run(First, steps)
 
 
-def test_too_many_questions_are_refused(monkeypatch):
-    monkeypatch.setattr("anyserve.serve._policy.router_host.MAX_OPEN", 2)
-
+def test_too_many_questions_are_refused():
     class Waits(RequestRouter):
         async def choose_replicas(self, candidate_replicas, pending_request=None):
             await asyncio.Event().wait()
 
     async def steps(host, server):
-        host.take(1, THREE + route_record(1) + route_record(2) + route_record(3))
+        host.take(1, THREE + b"".join(route_record(i) for i in range(1, 257)))
         await settle()
-        assert server.choices == {3: (records.BUSY, [])}
+        assert server.choices == {}
+        host.take(1, route_record(257))
+        assert server.choices == {257: (records.BUSY, [])}
+        host.take(1, event(records.WITHDRAWN, 5) + route_record(258))
+        await settle()
+        assert list(server.choices) == [257]
 
     run(Waits, steps)
 

@@ -33,7 +33,7 @@ class PolicyProcess:
     def use_link(self, link: Any) -> None:
         """On the event loop: answers what comes by this link (_native.Link)."""
         if self._router is not None:
-            self._router.start(link.send_policy)
+            self._router.start(link.send_policy, link.spawn)
             link.on_policy(self._router.take)
             link.send_policy(0, records.ready(self._router.wants))
 

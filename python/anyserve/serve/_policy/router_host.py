@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 import json
-import sys
 import time
-from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Callable, Coroutine, Dict, Iterable, List, Optional, Set, Tuple
 
 from ...code.copied import user_traceback
 from ...replica import DeploymentID, ReplicaID
@@ -19,7 +18,8 @@ from .._payload import decode_call, parse
 from ..request_router import PendingRequest, RequestMetadata, RequestRouter, RequestRoutingContext, RunningReplica
 from . import records
 
-MAX_OPEN = 4096  # questions of one link for which choose_replicas runs; also of those that were answered and not sent
+MAX_OPEN = 256  # questions of one link for which choose_replicas waits, also late ones: more would only wait for each other
+MAX_KEPT = 4096  # questions of one link that were answered and not sent
 READ_STEP = 256 << 10  # bytes of records after which the server is told that they were read
 ROUTED_BYTES = 32 << 20  # of the bodies of those that were answered and not sent
 MAX_LOGGED = 64  # kinds of errors that are logged, each once
@@ -27,6 +27,7 @@ MAX_LOGGED = 64  # kinds of errors that are logged, each once
 _UNUSED = RequestRoutingContext()
 
 Send = Callable[[int, bytes], Any]  # (origin, records)
+Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
 class RequestGone(RuntimeError):
@@ -61,12 +62,12 @@ class _Peer:
         """The server does not say which ones will never be sent, so the oldest ones go."""
         self.routed[ident] = pending
         self.routed_bytes += len(pending.body)
-        while len(self.routed) > MAX_OPEN or (self.routed_bytes > ROUTED_BYTES and len(self.routed) > 1):
+        while len(self.routed) > MAX_KEPT or (self.routed_bytes > ROUTED_BYTES and len(self.routed) > 1):
             self.take_routed(next(iter(self.routed)))
 
     def keep_context(self, ident: int, context: RequestRoutingContext) -> None:
         self.contexts[ident] = context
-        if len(self.contexts) > MAX_OPEN:
+        if len(self.contexts) > MAX_KEPT:
             del self.contexts[next(iter(self.contexts))]
 
     def take_routed(self, ident: int) -> Optional[PendingRequest]:
@@ -104,7 +105,7 @@ class RouterHost:
         self._replicas: Dict[ReplicaID, RunningReplica] = {}
         self._logged: Set[Tuple[str, str]] = set()
         self._loop: Optional[asyncio.AbstractEventLoop] = None
-        self._eager = sys.version_info >= (3, 12)
+        self._spawn: Spawn
 
     @property
     def wants(self) -> int:
@@ -112,9 +113,11 @@ class RouterHost:
         return ((records.WANTS_ROUTED if _overrides(self.router, "on_request_routed") else 0)
                 | (records.WANTS_COMPLETED if _overrides(self.router, "on_request_completed") else 0))  # fmt: skip
 
-    def start(self, send: Send) -> None:
-        """On the event loop, before the first `take`."""
+    def start(self, send: Send, spawn: Optional[Spawn] = None) -> None:
+        """On the event loop, before the first `take`. spawn: makes the tasks of choose_replicas, and may run one up to its first
+        suspension at once, so that its answer leaves with the others of `take`; None: the loop's own."""
         self._send, self._loop = send, asyncio.get_running_loop()
+        self._spawn = spawn or self._loop.create_task
 
     # --- what comes ---
 
@@ -235,12 +238,7 @@ class RouterHost:
             pending.routing_context = peer.contexts.pop(q.before, pending.routing_context)
         question = peer.open[q.id] = _Question(pending)
         self.router._pending += 1
-        coro = self._ask(origin, peer, q.id, question)
-        assert self._loop is not None
-        if self._eager:
-            question.task = asyncio.Task(coro, loop=self._loop, eager_start=True)  # type: ignore[call-arg]
-        else:
-            question.task = self._loop.create_task(coro, name="route")
+        question.task = self._spawn(self._ask(origin, peer, q.id, question))
 
     async def _ask(self, origin: int, peer: _Peer, ident: int, question: _Question) -> None:
         pending = question.pending
@@ -250,9 +248,9 @@ class RouterHost:
             if hasattr(groups, "__await__"):
                 groups = await groups
             reason, chosen = self._ranked(peer, groups)
-        except RequestGone:
+        except (RequestGone, GeneratorExit):
             return
-        except (Exception, asyncio.CancelledError) as e:
+        except BaseException as e:  # SystemExit too: in a task's first step it would end the process
             if isinstance(e, asyncio.CancelledError) and ident not in peer.open:  # withdrawn; else the router has raised it
                 return
             self._log_once("router_raised", "%s: %s" % (type(e).__name__, e), user_traceback(e))
