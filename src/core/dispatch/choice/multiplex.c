@@ -218,8 +218,9 @@ void as_multiplex_on_left(struct as_replica *r, struct as_request *q, bool answe
     struct as_held *m = find_model(d, q->model_key);
     struct as_holding *h = m ? find_holding(m, r) : NULL;
 
-    if (!h || !h->sent) /* it was sent before the models counted */
+    if (!h) /* r goes */
         return;
+    AS_ASSERT(h->sent);
     h->sent--;
     if (answered && m->loading == r)
         m->loading = NULL;
@@ -243,12 +244,31 @@ void as_multiplex_on_end(struct as_deployment *d, struct as_request *q)
 
 /* --- replicas --- */
 
+/* What was sent before the first report counts like what is sent from now on. */
+static void count_sent(struct as_deployment *d)
+{
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        struct as_replica *r = d->replicas[i];
+
+        AS_LIST_EACH(n, &r->sent)
+        {
+            const struct as_request *q = as_request_of(n);
+            struct as_held *m = q->model_key ? ensure_model(d, q->model_key) : NULL;
+            struct as_holding *h = m ? find_holding(m, r) : NULL;
+
+            if (m)
+                (h ? h : add_holding(m, r))->sent++;
+        }
+    }
+}
+
 void as_replica_set_held(struct as_replica *r, const uint64_t *models, uint32_t n, as_ns now)
 {
     struct as_deployment *d = r->deployment;
 
     if (!d->multiplexed) {
         d->multiplexed = true;
+        count_sent(d);
         as_deployment_update_preferences(d);
     }
     AS_LIST_EACH_ENTRY(h, struct as_holding, of_replica, &r->held) {

@@ -213,6 +213,30 @@ static void test_a_report_brings_a_holder_to_those_that_wait(void **state AS_UNU
     world_free(w);
 }
 
+/* Its replica holds the model like one that got it afterwards, until both are answered. */
+static void test_a_request_that_was_sent_before_the_first_report(void **state AS_UNUSED)
+{
+    struct world *w = world_new();
+
+    join(w, 'A', 2, 0);
+    model(w, 'a', 7);
+    submit_all(w, "a");
+    join(w, 'B', 2, 0);
+    holds(w, 'B', 0, NULL);
+    model(w, 'b', 7);
+    submit_all(w, "b");
+    expect(w, "a>A b>A");
+    done(w, 'a');
+    model(w, 'c', 7);
+    submit_all(w, "c");
+    expect(w, "c>A");
+    done(w, 'b');
+    done(w, 'c');
+    assert_true(as_deployment_ok(w->d));
+    assert_int_equal(rep(w, 'A')->n_held, 0);
+    world_free(w);
+}
+
 static void test_the_first_report_while_sessions_wait(void **state AS_UNUSED)
 {
     struct as_router_conf c = AS_ROUTER_CONF_DEFAULT;
@@ -447,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_a_holder_that_drains_is_not_waited_for),
         cmocka_unit_test(test_an_evicted_model_has_no_holder),
         cmocka_unit_test(test_a_report_brings_a_holder_to_those_that_wait),
+        cmocka_unit_test(test_a_request_that_was_sent_before_the_first_report),
         cmocka_unit_test(test_the_first_report_while_sessions_wait),
         cmocka_unit_test(test_the_choice_is_followed),
         cmocka_unit_test(test_a_choice_at_once),
