@@ -156,6 +156,7 @@ void on_death(struct sim *s, struct worker *w)
         c->verdict_number = 0;
     }
     w->registered = false;
+    forget_choices(s, w);
     s->expected.deaths++;
     s->replaces = true;
     verdict_number = as_replica_free(w->replica, k.last, k.loss, s->now);

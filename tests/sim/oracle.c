@@ -213,6 +213,7 @@ void note_unbound(struct sim *s, struct call *c)
     uint32_t i = 0;
 
     AS_ASSERT(c->state == BOUND);
+    note_left(s, w, c, false);
     while (w->bound[i] != number_of(s, c))
         i++;
     memmove(w->bound + i, w->bound + i + 1, (--w->n_bound - i) * sizeof(w->bound[0]));
@@ -322,6 +323,7 @@ void note_sent(struct sim *s, struct worker *w, struct call *c)
         check_member(s, w, c);
     else
         check_send(s, w, c);
+    note_chosen(s, w, c);
     judge_sent(s, w, c);
     c->sent_at = s->now;
     c->batch = w->batch_left ? w->batch : 0;
@@ -508,6 +510,7 @@ void check(struct sim *s)
     check_recalls(s);
     check_counts(s);
     check_stat(s);
+    check_choices(s);
     check_reservations(s);
     check_hedges(s);
     judge(s);

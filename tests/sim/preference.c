@@ -52,7 +52,9 @@ void report_held(struct sim *s, struct worker *w)
     for (uint32_t i = 0; i < n; i++)
         keys[i] = 1 + below(s, s->scenario.model_keys + 1);
     trace(s, "worker %u holds %u models", w->number, n);
-    s->multiplexed = true;
+    if (!s->multiplexed)
+        note_multiplexed(s);
+    note_held(s, w, keys, n);
     as_replica_set_held(w->replica, keys, n, s->now);
 }
 
@@ -81,9 +83,13 @@ bool op_ask(void *ctx, struct as_request *q, struct as_router_choice *ret)
         fail(s, "the router is asked twice for call %u", (uint32_t)(c - s->calls));
     if (chance(s, s->scenario.answers)) {
         draw_choice(s, ret);
+        note_choice(s, c, ret);
         return true;
     }
     c->asked = true;
+    c->asked_at = s->now;
+    c->decided_at = 0;
+    c->n_chosen = 0;
     if (!chance(s, s->scenario.silent_router))
         schedule(s, s->now + between(s, 0, 2 * s->scenario.router.ask_timeout), E_ROUTED,
                  (uint32_t)(c - s->calls), 0);
@@ -96,7 +102,7 @@ void op_unask(void *ctx, struct as_request *q)
 
     if (!c->asked)
         fail(ctx, "call %u was not asked for", (uint32_t)(c - ((struct sim *)ctx)->calls));
-    c->asked = false;
+    note_choice(ctx, c, NULL);
 }
 
 void answer_router(struct sim *s, uint32_t n)
@@ -105,8 +111,8 @@ void answer_router(struct sim *s, uint32_t n)
 
     if (!s->calls[n].asked || !s->d)
         return;
-    s->calls[n].asked = false;
     draw_choice(s, &choice);
+    note_choice(s, &s->calls[n], &choice);
     trace(s, "the router has %u replicas for call %u", choice.n, n);
     as_deployment_routed(s->d, &s->calls[n].q, &choice, s->now);
 }
@@ -118,6 +124,7 @@ void change_router(struct sim *s)
           s->scenario.router.asks);
     for (uint32_t i = 0; i < s->n_live; i++)
         s->calls[s->live[i]].placed_at = s->now;
+    forget_rules(s);
     if (as_deployment_set_router(s->d, &s->scenario.router, s->now))
         fail(s, "the router is not accepted");
 }

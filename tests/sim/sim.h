@@ -10,7 +10,8 @@
  * death.c reports deaths to core, and judge.c checks what follows: who is a suspect, who is
  * refused, whose turn it is, which replicas are ejected. reservation.c has the clients that reserve
  * a slot first; hedge.c plays the second executions of calls, each of which is a struct call of its
- * own.
+ * own. preference.c plays the router of the user's own, and choice.c checks which replica a call
+ * goes to, and how long it waits for certain ones: models, sessions, the router's choice.
  */
 #ifndef AS_SIM_H
 #define AS_SIM_H
@@ -20,11 +21,13 @@
 #include "core/dispatch/deployment.h"
 #include "seeds.h"
 
-#define DRAWN_MAX   400u /* calls of clients … */
-#define CALLS_MAX   800u /* … and their hedges */
-#define WORKERS_MAX 96u  /* worker processes in one run */
-#define MODELS_MAX  4u
-#define NOBODY      UINT32_MAX
+#define DRAWN_MAX    400u /* calls of clients … */
+#define CALLS_MAX    800u /* … and their hedges */
+#define WORKERS_MAX  96u  /* worker processes in one run */
+#define MODELS_MAX   4u
+#define NOBODY       UINT32_MAX
+#define KEYS_MAX     24u /* of multiplexed models */
+#define SESSIONS_MAX 64u
 
 /* Where a call is by the oracle's model. FREE: not submitted yet, or released. */
 enum call_state { FREE, WAITING, BOUND, PARKED, RETAINED };
@@ -72,7 +75,15 @@ struct call {
     as_ns release;     /* with batching: it may wait for others until then */
     as_ns accepted_at; /* when it was accepted */
     as_ns placed_at;   /* WAITING: when it began to wait, the last time */
-    bool asked;        /* core waits for the answer of the user's router */
+    bool asked;        /* core waits for the answer of the user's router … */
+    as_ns asked_at;    /* … since then; or has its choice since then … */
+    uint32_t n_chosen; /* … which is these workers */
+    uint32_t chosen[AS_PREFERENCE_LINKS];
+    uint64_t unasked_in; /* core took the question back in this event */
+    as_ns decided_at;    /* the router had no choice or was late, and the policy decided then; 0 */
+    bool is_keyed;       /* BOUND: it counts in worker.of_key */
+    /* WAITING: since before models counted or the router changed, so that the rules of then hold */
+    bool is_old;
     /* WAITING: there was a slot for it after every event since it was accepted */
     bool always_had_slot;
     uint32_t sends, runs, retries;
@@ -178,6 +189,8 @@ struct worker {
     bool may_warm;          /* … unless core has ended it: it had no slots, or a timer is late */
     as_ns ready_at;         /* … since it had slots first */
     bool lacks[MODELS_MAX]; /* models that it does not serve */
+    bool reports[KEYS_MAX]; /* multiplexed models that it holds, as it has said */
+    uint32_t of_key[KEYS_MAX]; /* unanswered calls for these */
     uint32_t recalled;
     uint32_t *bound; /* calls in stream order */
     uint32_t n_bound, cap_bound;
@@ -285,6 +298,17 @@ struct turns {
 
 #define TENANTS_MAX 6u
 
+struct loader { /* of a multiplexed model */
+    uint32_t worker;
+    bool runs, by_rule; /* by_rule: its call was one for which the rule of one loader holds */
+};
+
+struct session {
+    uint64_t key;
+    uint32_t worker; /* NOBODY: it has died */
+    as_ns used;
+};
+
 struct sim {
     uint64_t seed;
     bool verbose, failed, closing, down, freeing;
@@ -301,9 +325,12 @@ struct sim {
     struct worker *workers[WORKERS_MAX];
     uint32_t n_workers;
     struct expected_stats expected;
-    const struct call *submitting;     /* … and core may still refuse it … */
-    bool hedged_before;                /* … and another one was hedged before it had a place */
-    bool multiplexed;                  /* some worker has reported models */
+    const struct call *submitting;   /* … and core may still refuse it … */
+    bool hedged_before;              /* … and another one was hedged before it had a place */
+    bool multiplexed;                /* some worker has reported models */
+    struct loader loaders[KEYS_MAX]; /* choice.c, also the next ones */
+    struct session sessions[SESSIONS_MAX];
+    uint32_t n_sessions;
     bool reserves;                     /* some call has reserved a slot */
     bool works;                        /* core asked for the next turn */
     struct turns turns[AS_PRIORITIES]; /* order.c */
@@ -395,6 +422,19 @@ void change_router(struct sim *s);
 bool may_prefer(const struct sim *s); /* so that nothing is prefetched */
 /* c may wait now though some worker has room for it: it prefers another one. */
 bool holds_out(const struct sim *s, const struct call *c);
+
+/* --- choice.c: which worker a call goes to, and how long it waits for certain ones --- */
+/* Checks, before c is bound to w, that core chose w by the rules; counts it. */
+void note_chosen(struct sim *s, struct worker *w, struct call *c);
+/* c leaves w. answered: w has executed it. */
+void note_left(struct sim *s, struct worker *w, struct call *c, bool answered);
+void note_multiplexed(struct sim *s); /* before the first report */
+void note_held(struct sim *s, struct worker *w, const uint64_t *keys, uint32_t n);
+void forget_choices(struct sim *s, struct worker *w); /* it has died */
+void forget_rules(struct sim *s); /* they change: what waits was placed by the old ones */
+/* The router has answered the question for c: nothing (NULL), or which workers. */
+void note_choice(struct sim *s, struct call *c, const struct as_router_choice *choice);
+void check_choices(struct sim *s); /* after every event */
 
 /* --- reservation.c: calls that reserve a slot first --- */
 void draw_reservations(struct sim *s);

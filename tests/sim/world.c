@@ -227,6 +227,7 @@ static void on_done(struct sim *s, struct worker *w, const struct message *m)
         part_twins(c, !m->flag && !m->failed);
     waits = waits && !c->cancelled;
     judge_done(s, w, c, !again, c->q.failed);
+    note_left(s, w, c, !again);
     note_unbound(s, c);
     if (again) {
         c->retries++;
