@@ -206,10 +206,8 @@ static int read_conf(struct job *j)
     };
     if (autoscales)
         j->conf.autoscale = &j->autoscale;
-    if (autoscales && as_spec_has_own_scaling(d))
-        fail(0,
-             "the policy of autoscaling_config is code, which is not simulated; %s decides in its "
-             "place",
+    if (autoscales && (as_spec_has_own_scaling(d) || as_spec_scales_together(j->of.app)))
+        fail(0, "the autoscaling policy is code, which is not simulated; %s decides in its place",
              j->autoscale.target_latency_ms >= 0 ? "target_latency_ms" : "target_ongoing_requests");
     if (j->conf.batching.max_size)
         j->conf.batching.max_wait = as_option_ns(o, AS_OPT_BATCH_WAIT);

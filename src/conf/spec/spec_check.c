@@ -1,5 +1,6 @@
 /* conf/spec/spec_check.c — the checks of a deployment file that need more than one key. */
 #include "conf/spec/keys/spec_autoscale.h"
+#include "conf/spec/keys/spec_policy.h"
 #include "conf/spec/spec_internal.h"
 #include "conf/spec/keys/spec_router.h"
 
@@ -76,6 +77,30 @@ static void check_file(struct as_spec_reader *r, const struct as_spec_object *o)
     as_spec_check_fallbacks(r, o, false);
 }
 
+/* Its deployments are counted as they are now: before the code is known, those of the file. */
+static void check_scaled_together(struct as_spec_reader *r, const struct as_spec_object *app)
+{
+    const struct as_spec_value *policy = as_spec_value(app, AS_SPEC_APPLICATION_AUTOSCALING_POLICY);
+    struct as_buf why = {0};
+    uint32_t n = 0;
+
+    if (!policy->s)
+        return;
+    for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++)
+        n += as_spec_autoscale(as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i), NULL);
+    if (as_spec_read_policy(policy->s, &why) == 0 && !as_spec_scales_together(app))
+        as_buf_str(&why, "policy_function must be the import path of a function of the program");
+    else if (!why.n && as_spec_is_set(app, AS_SPEC_APPLICATION_COMMAND))
+        as_buf_str(&why, "only an application of Python code has one, not one with a command");
+    else if (!why.n && n > AS_SPEC_SCALED_TOGETHER_MAX)
+        as_buf_printf(&why, "%u deployments have an autoscaling_config: %u at most", n,
+                      AS_SPEC_SCALED_TOGETHER_MAX);
+    if (why.n)
+        as_spec_error(r->errors, policy->line, policy->column, "autoscaling_policy: %.*s",
+                      AS_STR_FMT(as_buf_slice(&why)));
+    as_buf_fini(&why);
+}
+
 static void check_application(struct as_spec_reader *r, const struct as_spec_object *o)
 {
     const struct as_spec_value *path = as_spec_value(o, AS_SPEC_APPLICATION_IMPORT_PATH),
@@ -83,6 +108,7 @@ static void check_application(struct as_spec_reader *r, const struct as_spec_obj
                                *code = as_spec_value(o, AS_SPEC_APPLICATION_CODE);
 
     check_names(r, o, AS_SPEC_APPLICATION_DEPLOYMENTS, "deployment");
+    check_scaled_together(r, o);
     /* a key with an invalid value counts as given, too */
     if (path->line && command->line)
         as_spec_error(
@@ -241,8 +267,12 @@ void as_spec_check(struct as_spec_reader *r, const struct as_spec_object *o)
 
 void as_spec_check_merged(struct as_spec_reader *r, const struct as_spec_object *file)
 {
-    for (uint32_t i = 0; i < as_spec_count(file, AS_SPEC_FILE_APPLICATIONS); i++)
-        check_external_scaler(r, as_spec_object(file, AS_SPEC_FILE_APPLICATIONS, i));
+    for (uint32_t i = 0; i < as_spec_count(file, AS_SPEC_FILE_APPLICATIONS); i++) {
+        const struct as_spec_object *app = as_spec_object(file, AS_SPEC_FILE_APPLICATIONS, i);
+
+        check_external_scaler(r, app);
+        check_scaled_together(r, app);
+    }
     for (struct as_spec_walk w = {0}; as_spec_next(file, &w);)
         check_deployment(r, w.deployment);
 }

@@ -171,11 +171,6 @@ static struct as_spec_object *base_of(struct as_spec_object *app, const struct a
                : NULL;
 }
 
-static bool needs_policy(const struct as_spec_object *d)
-{
-    return as_spec_has_own_router(d) || (as_spec_has_own_scaling(d) && as_spec_autoscale(d, NULL));
-}
-
 static void add_policy(struct as_spec *s, struct as_spec_reader *r, struct as_spec_object *app,
                        struct as_spec_object *base)
 {
@@ -197,7 +192,7 @@ static void add_policy(struct as_spec *s, struct as_spec_reader *r, struct as_sp
         append_object(&s->arena, deployments_of(app), policy, AS_SPEC_FROM_CODE);
     }
     if (policy)
-        as_spec_set_policy(&s->arena, policy, base);
+        as_spec_set_policy(&s->arena, policy, app, base);
     as_buf_fini(&name);
 }
 
@@ -218,12 +213,12 @@ static void add_policies(struct as_spec *s, struct as_spec_reader *r, struct as_
         struct as_spec_object *d = as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i), *base;
 
         if (!as_spec_is_policy(as_str_of(d->v[0].s))) {
-            if (needs_policy(d))
+            if (as_spec_needs_policy(app, d))
                 add_policy(s, r, app, d);
             continue;
         }
         base = base_of(app, d);
-        if (!base || !needs_policy(base))
+        if (!base || !as_spec_needs_policy(app, base))
             as_spec_error(r->errors, d->v[0].line, d->v[0].column,
                           "name: '%s' would be a policy process, and there is no deployment '%.*s' "
                           "with a router or an autoscaling policy of its own",

@@ -47,23 +47,35 @@ void as_spec_plan_target(struct as_plan_target *ret_t, const struct as_spec_obje
     };
 }
 
-/* A policy process is told what it is to run: what its deployment has. */
+static void put_json(const struct as_spec_object *o, enum as_spec_key key, struct as_buf *out)
+{
+    if (!as_spec_is_set(o, key))
+        return;
+    as_json_put_key(out, as_spec_rows[key].key);
+    as_buf_str(out, as_spec_str(o, key)); /* JSON already */
+}
+
+/* A policy process is told what it is to run: what its deployment has, or, if it runs the
+ * application's autoscaling policy, that one as if it was its deployment's. */
 static void put_policies(const struct as_spec_object *app, const struct as_spec_object *deployment,
                          struct as_buf *out)
 {
-    static const enum as_spec_key keys[] = {AS_SPEC_DEPLOYMENT_REQUEST_ROUTER,
-                                            AS_SPEC_DEPLOYMENT_AUTOSCALING};
     struct as_str name = as_str_of(as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME));
     const struct as_spec_object *base =
         as_spec_is_policy(name)
             ? as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, as_id_policy_base(name))
             : NULL;
 
-    for (size_t i = 0; base && i < AS_COUNT(keys); i++) {
-        if (!as_spec_is_set(base, keys[i]))
-            continue;
-        as_json_put_key(out, as_spec_rows[keys[i]].key);
-        as_buf_str(out, as_spec_str(base, keys[i])); /* JSON already */
+    if (!base)
+        return;
+    put_json(base, AS_SPEC_DEPLOYMENT_REQUEST_ROUTER, out);
+    if (!as_spec_scales_together(app)) {
+        put_json(base, AS_SPEC_DEPLOYMENT_AUTOSCALING, out);
+    } else if (as_spec_scaling_host(app) == base) {
+        as_json_put_member_open(out, as_spec_rows[AS_SPEC_DEPLOYMENT_AUTOSCALING].key, '{');
+        as_json_put_key(out, "policy");
+        as_buf_str(out, as_spec_str(app, AS_SPEC_APPLICATION_AUTOSCALING_POLICY));
+        as_json_put_close(out, '}');
     }
 }
 

@@ -90,6 +90,11 @@ enum as_spec_class {
     X(APPLICATION, EXTERNAL_SCALER, "external_scaler_enabled", BOOL, 0, 1, "", "", LIGHT, 0,       \
       "as Ray Serve's: a program of yours sets the numbers of replicas (`POST …/scale`), so no " \
       "deployment may have an autoscaling_config")                                                 \
+    X(APPLICATION, AUTOSCALING_POLICY, "autoscaling_policy", JSON, 0, 65536, "",                   \
+      "object:policy_function|name|policy_kwargs", LIGHT, 0,                                       \
+      "as Ray Serve's: one function of the program decides the number of replicas of all its "     \
+      "deployments with an autoscaling_config "                                                    \
+      "([autoscaling](autoscaling.md#a-policy-for-an-application))")                               \
     X(APPLICATION, DEPLOYMENTS, "deployments", OBJECTS, 0, 100000, "", "deployment", SAME, 0,      \
       "options of its deployments; a deployment that is not listed has those of the code")         \
     X(DEPLOYMENT, NAME, "name", STRING, 1, AS_SPEC_NAME_MAX, "", "name", SAME,                     \

@@ -271,6 +271,12 @@ as_ns as_reconciler_autoscale(struct as_reconciler *r)
         as_reconciler_check_policy(d, now);
         decide(d, now);
         next = AS_MIN(next, d->scaler->a.next_due);
+    }
+    for (uint32_t i = 0; i < r->n; i++) { /* a question may be about several of them */
+        struct as_reconciler_deployment *d = r->deployments[i];
+
+        if (!d->scaler || d->deleting)
+            continue;
         next = AS_MIN(next, as_reconciler_ask_policy(d, now));
         next = AS_MIN(next, report_explanation(d, now));
     }
@@ -310,22 +316,28 @@ static void change_scaler(struct as_reconciler_scaler *s, const struct as_autosc
     as_autoscaler_set_config(&s->a, c);
 }
 
-static void set_policy(struct as_reconciler_scaler *s, bool own)
+static void set_policy(struct as_reconciler_scaler *s,
+                       const struct as_generations_deployment *specs)
 {
+    struct as_reconciler_policy *p = &s->policy;
+    bool together = as_spec_scales_together(specs->app),
+         host = as_spec_scaling_host(specs->app) == specs->deployment,
+         own = together || as_spec_has_own_scaling(specs->deployment);
+
     as_autoscaler_set_external(&s->a, own);
-    if (own == s->policy.own)
+    if (own == p->own && together == p->together && host == p->host)
         return;
-    as_buf_fini(&s->policy.why);
-    s->policy = (struct as_reconciler_policy){.own = own};
+    as_buf_fini(&p->why);
+    *p = (struct as_reconciler_policy){.own = own, .together = together, .host = host};
 }
 
 bool as_reconciler_update_scaler(struct as_reconciler_deployment *d,
-                                 const struct as_spec_object *deployment)
+                                 const struct as_generations_deployment *specs)
 {
     struct as_autoscale_config c;
     bool was = d->scaler != NULL;
 
-    if (!as_spec_autoscale(deployment, &c)) {
+    if (!as_spec_autoscale(specs->deployment, &c)) {
         if (was)
             send_count(d, false);
         as_reconciler_free_scaler(d);
@@ -337,7 +349,7 @@ bool as_reconciler_update_scaler(struct as_reconciler_deployment *d,
         as_reconciler_free_scaler(d);
     if (!d->scaler)
         add_scaler(d, &c);
-    set_policy(d->scaler, as_spec_has_own_scaling(deployment));
+    set_policy(d->scaler, specs);
     send_count(d, true);
     return !was;
 }

@@ -59,6 +59,9 @@ struct as_reconciler_decision { /* of the autoscaling, that has changed the numb
 /* The autoscaling policy of the program's that decides for a deployment. */
 struct as_reconciler_policy {
     bool own;                           /* there is one; else all of this is 0 */
+    bool together;                      /* it is the application's … */
+    bool host;                          /* … and runs in this deployment's process, which has the
+                                           open question for all */
     bool failing;                       /* which was logged */
     uint64_t id;                        /* of the open question; 0: none */
     as_ns deadline;                     /* of it */
@@ -218,7 +221,7 @@ uint32_t as_reconciler_startable(const struct as_reconciler_deployment *d, uint3
 /* The deployment's keys have changed. True: it has become one whose number follows its load, or is
  * one no more. */
 bool as_reconciler_update_scaler(struct as_reconciler_deployment *d,
-                                 const struct as_spec_object *deployment);
+                                 const struct as_generations_deployment *specs);
 void as_reconciler_free_scaler(struct as_reconciler_deployment *d);
 void as_reconciler_on_load(struct as_reconciler *r, const struct as_ctl_message *m);
 void as_reconciler_on_target(struct as_reconciler *r, const struct as_ctl_message *m);
@@ -232,10 +235,10 @@ void as_reconciler_put_autoscaling(const struct as_reconciler_deployment *d, str
 as_ns as_reconciler_autoscale(struct as_reconciler *r);
 
 /* --- reconciler_scaling.c --- */
-/* Each for a deployment with a scaler. Before its decision: without a process, and at the end of
+/* Each for a deployment with a scaler. Before the decisions: without a process, and at the end of
  * the time limit, there is no answer. */
 void as_reconciler_check_policy(struct as_reconciler_deployment *d, as_ns now);
-/* After its decision: asks, if it is time. Returns when it must be called again. */
+/* After the decisions of all: asks, if it is time. Returns when it must be called again. */
 as_ns as_reconciler_ask_policy(struct as_reconciler_deployment *d, as_ns now);
 /* ANSWER. False: it is one to a question of a plan. */
 bool as_reconciler_take_scaling(struct as_reconciler *r, const struct as_ctl_message *m);

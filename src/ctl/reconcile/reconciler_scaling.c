@@ -1,5 +1,6 @@
 /* Asks the autoscaling policies of the program's: each in the process of NAME.policy, how many
- * replicas the deployment NAME is to have. */
+ * replicas the deployment NAME is to have, or, where the policy is the application's, each of its
+ * deployments whose number follows the load. */
 #include "base/utf8.h"
 #include "ctl/reconcile/reconciler_internal.h"
 #include "io/loop/clock.h"
@@ -11,6 +12,43 @@
 #define GRACE        (250 * AS_MS) /* the process keeps the limit, and its answer has to travel */
 
 #define STATS_MAX (AS_CTL_TEXT_MAX - 512) /* likewise with statistics: these come later */
+
+/* --- whom a question is about --- */
+
+/* Those for which the policy of d's process decides; d has the question. */
+struct asked {
+    const struct as_reconciler_deployment *d;
+    uint32_t at;
+};
+
+static struct as_reconciler_deployment *next_asked(struct asked *a)
+{
+    const struct as_reconciler *r = a->d->reconciler;
+
+    while (a->at < r->n) {
+        struct as_reconciler_deployment *d = r->deployments[a->at++];
+
+        if (d == a->d ||
+            (a->d->scaler->policy.together && d->scaler && !d->deleting &&
+             d->scaler->policy.together && strcmp(d->application, a->d->application) == 0))
+            return d;
+    }
+    return NULL;
+}
+
+/* The deployment in whose policy process d's policy runs; NULL: there is none. */
+static struct as_reconciler_deployment *host_of(struct as_reconciler_deployment *d)
+{
+    struct as_reconciler_deployment *other;
+
+    if (!d->scaler->policy.together)
+        return d;
+    for (struct asked a = {.d = d}; (other = next_asked(&a)) != NULL;) {
+        if (other->scaler->policy.host)
+            return other;
+    }
+    return NULL;
+}
 
 /* --- what replicas say --- */
 
@@ -49,12 +87,15 @@ static void set_failure(struct as_reconciler_deployment *d, struct as_str why)
 static void fail_question(struct as_reconciler_deployment *d, struct as_str why)
 {
     struct as_reconciler_policy *p = &d->scaler->policy;
+    struct as_reconciler_deployment *other;
     char text[2 * WHY_MAX];
 
     p->id = 0;
-    as_plan_each(d->plan, forget_told, NULL); /* the question may have been lost */
-    p->has_stats = true;
-    set_failure(d, why);
+    for (struct asked a = {.d = d}; (other = next_asked(&a)) != NULL;) {
+        as_plan_each(other->plan, forget_told, NULL); /* the question may have been lost */
+        other->scaler->policy.has_stats = true;
+        set_failure(other, why);
+    }
     if (p->failing) /* it is asked once a second */
         return;
     p->failing = true;
@@ -92,15 +133,17 @@ static struct as_replica_slot *find_process(const struct as_reconciler_deploymen
 void as_reconciler_check_policy(struct as_reconciler_deployment *d, as_ns now)
 {
     struct as_reconciler_policy *p = &d->scaler->policy;
+    struct as_reconciler_deployment *host;
     char why[WHY_MAX];
 
     if (!p->own)
         return;
-    if (!find_process(d)) {
+    host = host_of(d);
+    if (!host || !find_process(host)) {
         p->id = 0;
         p->next = now;
         snprintf(why, sizeof(why), "the process %.*s" AS_ID_POLICY " does not run",
-                 AS_STR_CUT(as_id_name(as_str_of(d->name)), WHY_MAX / 2));
+                 AS_STR_CUT(as_id_name(as_str_of((host ? host : d)->name)), WHY_MAX / 2));
         set_failure(d, as_str_of(why));
     } else if (p->id && now >= p->deadline) {
         snprintf(why, sizeof(why), "it has not answered within %g s",
@@ -113,6 +156,7 @@ void as_reconciler_check_policy(struct as_reconciler_deployment *d, as_ns now)
 
 struct question {
     struct as_buf *json;
+    size_t max;  /* bytes of it, after which nothing more is added */
     bool loads;  /* the requests of each; else their names */
     bool is_cut; /* there was no room for all statistics */
 };
@@ -124,7 +168,7 @@ static void put_replica(void *arg, struct as_replica_slot *slot)
     struct as_str name = as_id_name(as_replica_slot_name(slot));
 
     if ((state != AS_REPLICA_SLOT_RUNNING && state != AS_REPLICA_SLOT_UPDATING) ||
-        q->json->n > (q->loads ? QUESTION_MAX : QUESTION_MAX / 2))
+        q->json->n > q->max)
         return;
     if (q->loads) {
         as_json_put_escaped_key(q->json, name);
@@ -145,7 +189,7 @@ static void put_stats(void *arg, struct as_replica_slot *slot)
     if ((state != AS_REPLICA_SLOT_RUNNING && state != AS_REPLICA_SLOT_UPDATING) || !proc ||
         !proc->stats.n || proc->stats_told)
         return;
-    if (q->json->n + 6 * name.n + proc->stats.n + 64 > STATS_MAX) {
+    if (q->json->n + 6 * name.n + proc->stats.n + 64 > q->max) {
         q->is_cut = true;
         return;
     }
@@ -185,14 +229,22 @@ static void put_config(struct as_buf *json, const struct as_autoscale_config *c)
     as_json_put_close(json, '}');
 }
 
-static void put_context(struct as_reconciler_deployment *d, struct as_buf *json)
+/* What one of n deployments, which are still to be added, may use up to `max`. */
+static size_t share(const struct as_buf *json, size_t max, uint32_t n)
+{
+    return json->n + (max - AS_MIN(json->n, max)) / n;
+}
+
+/* n: as many contexts come, with this one. */
+static void put_context(struct as_reconciler_deployment *d, uint32_t n, struct as_buf *json)
 {
     struct as_reconciler_scaler *s = d->scaler;
-    struct question stats = {.json = json};
+    struct question names = {.json = json, .max = share(json, QUESTION_MAX, 2 * n)},
+                    loads = {.json = json, .max = share(json, QUESTION_MAX, n), .loads = true},
+                    stats = {.json = json, .max = share(json, STATS_MAX, n)};
     const struct as_autoscale_decision *last = &s->a.last;
     double total = AS_MAX(last->total, (double)last->queued);
 
-    as_json_put_member_open(json, "context", '{');
     as_json_put_member_string(json, "deployment", as_id_name(as_str_of(d->name)));
     as_json_put_member_text(json, "application", d->application);
     as_json_put_member_u64(json, "current_num_replicas", last->running);
@@ -208,11 +260,11 @@ static void put_context(struct as_reconciler_deployment *d, struct as_buf *json)
     put_time(json, "current_time", as_clock_read(CLOCK_REALTIME));
     put_config(json, &s->a.config);
     as_json_put_member_open(json, "running_replicas", '[');
-    as_plan_each(d->plan, put_replica, &(struct question){.json = json});
+    as_plan_each(d->plan, put_replica, &names);
     as_json_put_close(json, ']');
     as_json_put_member_open(json, "aggregated_metrics", '{');
     as_json_put_member_open(json, "running_requests", '{');
-    as_plan_each(d->plan, put_replica, &(struct question){.json = json, .loads = true});
+    as_plan_each(d->plan, put_replica, &loads);
     as_json_put_close(json, '}');
     as_json_put_close(json, '}');
     as_json_put_member_open(json, "stats", '{');
@@ -234,20 +286,37 @@ static void send_question(struct as_reconciler_deployment *d, struct as_replica_
 {
     struct as_reconciler *r = d->reconciler;
     struct as_reconciler_policy *p = &d->scaler->policy;
+    pid_t pid = as_reconciler_process(process)->pid;
+    struct as_reconciler_deployment *other;
     struct as_buf text = {0}, json = {0};
+    uint32_t left = 0;
 
     p->id = new_id(r);
     p->deadline = now + r->conf.scaling_timeout + GRACE;
     p->next = now + r->conf.scaling_interval;
     p->soonest = now + AS_MIN(r->conf.load_interval, r->conf.scaling_interval);
-    p->asked = d->scaler->a.last;
-    if (p->told != as_reconciler_process(process)->pid) /* a new process knows nothing */
-        as_plan_each(d->plan, forget_told, NULL);
-    p->told = as_reconciler_process(process)->pid;
+    for (struct asked a = {.d = d}; (other = next_asked(&a)) != NULL; left++) {
+        struct as_reconciler_policy *of = &other->scaler->policy;
+
+        of->asked = other->scaler->a.last;
+        if (of->told != pid) /* a new process knows nothing */
+            as_plan_each(other->plan, forget_told, NULL);
+        of->told = pid;
+    }
     as_json_put_open(&json, '{');
     as_json_put_key(&json, "limit_s");
     as_json_put_f64(&json, (double)r->conf.scaling_timeout / (double)AS_SEC);
-    put_context(d, &json);
+    if (p->together)
+        as_json_put_member_open(&json, "contexts", '[');
+    for (struct asked a = {.d = d}; (other = next_asked(&a)) != NULL; left--) {
+        if (p->together)
+            as_json_put_open(&json, '{');
+        else
+            as_json_put_member_open(&json, "context", '{');
+        put_context(other, left, &json);
+    }
+    if (p->together)
+        as_json_put_close(&json, ']');
     as_json_put_close(&json, '}');
     as_buf_str(&text, "scaling ");
     as_buf_add(&text, json.p, json.n);
@@ -258,12 +327,23 @@ static void send_question(struct as_reconciler_deployment *d, struct as_replica_
     as_buf_fini(&text);
 }
 
-static bool has_changed(const struct as_reconciler_scaler *s)
+static bool scaler_has_changed(const struct as_reconciler_scaler *s)
 {
     const struct as_autoscale_decision *now = &s->a.last, *then = &s->policy.asked;
 
     return s->policy.has_stats || now->queued != then->queued || now->ongoing != then->ongoing ||
            now->running != then->running || now->next != then->next;
+}
+
+static bool has_changed(const struct as_reconciler_deployment *d)
+{
+    const struct as_reconciler_deployment *other;
+
+    for (struct asked a = {.d = d}; (other = next_asked(&a)) != NULL;) {
+        if (scaler_has_changed(other->scaler))
+            return true;
+    }
+    return false;
 }
 
 as_ns as_reconciler_ask_policy(struct as_reconciler_deployment *d, as_ns now)
@@ -272,14 +352,14 @@ as_ns as_reconciler_ask_policy(struct as_reconciler_deployment *d, as_ns now)
     struct as_replica_slot *process;
     as_ns due;
 
-    if (!p->own)
+    if (!p->own || (p->together && !p->host))
         return AS_NEVER;
     if (p->id)
         return p->deadline;
     process = find_process(d);
     if (!process) /* its READY starts a turn */
         return AS_NEVER;
-    due = has_changed(d->scaler) ? AS_MIN(p->soonest, p->next) : p->next;
+    due = has_changed(d) ? AS_MIN(p->soonest, p->next) : p->next;
     if (now < due)
         return due;
     send_question(d, process, now);
@@ -288,45 +368,85 @@ as_ns as_reconciler_ask_policy(struct as_reconciler_deployment *d, as_ns now)
 
 /* --- the answer --- */
 
-/* Reads {"replicas": N}. False: it is malformed. */
-static bool read_answer(struct as_str text, double *ret_n)
+/* The numbers of an application's policy, by deployment: one that it leaves out keeps its number.
+ * False: something is no number. */
+static bool set_answers(struct as_reconciler_deployment *d, struct as_json *j,
+                        struct as_json_value *numbers)
+{
+    struct as_reconciler_deployment *other;
+    struct as_json_items it;
+    int more;
+    double n;
+
+    for (struct asked a = {.d = d}; (other = next_asked(&a)) != NULL;)
+        (void)as_autoscaler_set_answer(&other->scaler->a, other->scaler->a.target);
+    if (as_json_items(j, numbers, &it))
+        return false;
+    while ((more = as_json_next(j, &it)) > 0) {
+        if (it.value.type != AS_JSON_NUMBER || as_json_f64(j, &it.value, &n))
+            return false;
+        for (struct asked a = {.d = d}; (other = next_asked(&a)) != NULL;) {
+            if (as_str_eq(as_id_name(as_str_of(other->name)), it.key) &&
+                as_autoscaler_set_answer(&other->scaler->a, n))
+                return false;
+        }
+    }
+    return more == 0;
+}
+
+static bool set_answer(struct as_reconciler_deployment *d, struct as_json *j,
+                       struct as_json_value *v)
+{
+    double n;
+
+    if (d->scaler->policy.together)
+        return v->type == AS_JSON_OBJECT && set_answers(d, j, v);
+    return v->type == AS_JSON_NUMBER && as_json_f64(j, v, &n) == 0 &&
+           as_autoscaler_set_answer(&d->scaler->a, n) == 0;
+}
+
+/* Reads {"replicas": N}, or {"replicas": {NAME: N, …}} of an application's policy. False: it is
+ * malformed. */
+static bool read_answer(struct as_reconciler_deployment *d, struct as_str text)
 {
     uint8_t *copy = as_xalloc(text.n + AS_JSON_PADDING); /* zeroed: the padding is readable */
     struct as_json *j = as_json_new();
     struct as_json_value root;
     struct as_json_items it;
     struct as_arena a;
-    bool found = false;
+    bool done = false, good = false;
 
     as_arena_init(&a, NULL, 0);
     if (text.n)
         memcpy(copy, text.p, text.n);
     if (j && as_json_open(j, &a, copy, text.n, &root) == 0) {
         if (root.type == AS_JSON_OBJECT && as_json_items(j, &root, &it) == 0) {
-            while (!found && as_json_next(j, &it) > 0)
-                found = as_str_eq(it.key, AS_STR("replicas")) && it.value.type == AS_JSON_NUMBER &&
-                        as_json_f64(j, &it.value, ret_n) == 0;
+            while (!done && as_json_next(j, &it) > 0) {
+                done = as_str_eq(it.key, AS_STR("replicas"));
+                good = done && set_answer(d, j, &it.value);
+            }
         }
         as_json_close(j);
     }
     as_json_free(j);
     as_arena_fini(&a);
     free(copy);
-    return found;
+    return good;
 }
 
 static void take_answer(struct as_reconciler_deployment *d, const struct as_ctl_message *m)
 {
     struct as_reconciler_policy *p = &d->scaler->policy;
-    double n;
+    struct as_reconciler_deployment *other;
 
     p->id = 0;
     if (m->number) {
         fail_question(d, m->text.n ? m->text : AS_STR("the process has given no reason"));
-    } else if (!read_answer(m->text, &n) || as_autoscaler_set_answer(&d->scaler->a, n)) {
+    } else if (!read_answer(d, m->text)) {
         fail_question(d, AS_STR("what it has answered is no number of replicas"));
     } else {
-        as_buf_drop(&p->why, p->why.n);
+        for (struct asked a = {.d = d}; (other = next_asked(&a)) != NULL;)
+            as_buf_drop(&other->scaler->policy.why, other->scaler->policy.why.n);
         if (p->failing)
             as_log_event(d->reconciler->log, AS_LOG_INFO, "scaling_policy_answers", "deployment=%s",
                          as_id_shown_z(d->name));

@@ -143,7 +143,7 @@ static bool update_replica_numbers(struct as_reconciler_deployment *d,
     uint32_t declared = as_spec_replicas(specs->deployment);
     bool other = scaled != d->scaled || declared != d->declared;
 
-    other = as_reconciler_update_scaler(d, specs->deployment) || other;
+    other = as_reconciler_update_scaler(d, specs) || other;
 
     d->ingress = as_spec_is_set(specs->deployment, AS_SPEC_DEPLOYMENT_INGRESS) &&
                  as_spec_value(specs->deployment, AS_SPEC_DEPLOYMENT_INGRESS)->i;

@@ -222,7 +222,7 @@ def test_a_policy_that_is_code_is_named(tmp_path):
     (tmp_path / "scaled.yaml").write_text(json.dumps({"applications": [{"name": "shop", "import_path": "shop:app", "deployments": [
         {"name": "model", "autoscaling_config": {"max_replicas": 2, "policy": {"policy_function": "shop:policy"}}}]}]}))
     done = run("simulate", tmp_path / "scaled.yaml", "--arrivals", "poisson:10", "--service", "constant:10ms", code=0, env=ENV)
-    assert "the policy of autoscaling_config is code, which is not simulated; target_ongoing_requests decides" in done.stderr
+    assert "the autoscaling policy is code, which is not simulated; target_ongoing_requests decides" in done.stderr
 
 
 def test_times_beyond_what_can_be_counted_end_the_load(result):

@@ -17,6 +17,9 @@ FACTS = {"deployment": "D", "application": "app", "current_num_replicas": 2, "ta
          "capacity_adjusted_min_replicas": 1, "capacity_adjusted_max_replicas": 9, "last_scale_up_time": 5.0, "current_time": 9.5,
          "config": {"min_replicas": 1, "max_replicas": 9}}  # fmt: skip
 
+D, E = DeploymentID("D", "app"), DeploymentID("E", "app")
+BOTH = [FACTS, {**FACTS, "deployment": "E", "current_num_replicas": 5}]
+
 
 def ask(policy, *questions, kwargs=None):
     """The answers to questions; a question is the facts of a deployment, or a list of such."""
@@ -104,11 +107,35 @@ def test_an_async_policy():
 def test_an_application():
     def policy(contexts):
         assert all(i == c.deployment_id for i, c in contexts.items())
-        return {i: c.current_num_replicas * 2 for i, c in contexts.items()}, {"n": len(contexts)}
+        return {i: c.current_num_replicas * 2 for i, c in contexts.items()}
 
-    assert ask(policy, [FACTS, {**FACTS, "deployment": "E", "current_num_replicas": 5}]) == [{"D": 4, "E": 10}]
-    assert ask(lambda contexts: 3, [FACTS])[0][0] == "FAILED_PRECONDITION"
-    assert "no DeploymentID" in ask(lambda contexts: {"D": 3}, [FACTS])[0][1]
+    assert ask(policy, BOTH) == [{"D": 4, "E": 10}]
+    assert ask(lambda contexts: ({D: 1.5}, None), BOTH) == [{"D": 2}]  # E keeps its number
+    assert ask(lambda contexts: {}, BOTH) == [{}]
+
+
+def test_states_of_an_application():
+    seen = []
+
+    def policy(contexts):
+        seen.append({i.name: c.policy_state for i, c in contexts.items()})
+        return {}, {D: {"n": len(seen)}, **({E: {"e": 1}, D: None} if len(seen) == 2 else {})}
+
+    ask(policy, BOTH, BOTH, BOTH, BOTH[1:])
+    assert seen == [{"D": {}, "E": {}}, {"D": {"n": 1}, "E": {}}, {"D": {}, "E": {"e": 1}}, {"E": {}}]
+
+
+@pytest.mark.parametrize("returned, why", [
+    (3, "3, which is no dict of numbers by DeploymentID"), (None, "None, which is no dict"),
+    ({"D": 3}, "a number for 'D', which is no deployment that it was asked for"),
+    ({DeploymentID("D", "other"): 3}, "which is no deployment that it was asked for"),
+    ({DeploymentID("D", "app"): 1, DeploymentID("E", "app"): float("nan")}, "for E: nan is no number of replicas"),
+    ({DeploymentID("E", "app"): -1}, "for E: -1 is no number"), ({DeploymentID("E", "app"): 10**9}, "for E: 1000000000 is no number"),
+    ({DeploymentID("E", "app"): "x"}, "for E: 'x' is no number"), (({}, {"D": {}}), "a state for 'D', which is no deployment"),
+    (({}, {DeploymentID("E", "app"): 3}), "3 as the state of E, which is no dict"), (({}, 3), "no pair")])  # fmt: skip
+def test_what_is_no_answer_for_an_application(returned, why):
+    status, text = ask(lambda contexts: returned, BOTH)[0]
+    assert status == "FAILED_PRECONDITION" and why in text
 
 
 def test_exceptions_and_bad_questions(capfd):

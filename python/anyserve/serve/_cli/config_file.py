@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from .._declare import options as _options
 from .._declare.model import Model
-from ..config import ControllerOptions, HTTPOptions, LoggingConfig, ProxyLocation, TracingConfig, gRPCOptions
+from ..config import AutoscalingPolicy, ControllerOptions, HTTPOptions, LoggingConfig, ProxyLocation, TracingConfig, gRPCOptions
 from ..deployment import deployment
 from . import yaml_file
 from .yaml_file import Document, Path
@@ -198,8 +198,9 @@ def _application(doc: Document, path: Path, value: Any) -> Dict[str, Any]:
         out["working_dir"] = os.getcwd()
     elif "working_dir" in out and isinstance(out["working_dir"], str):
         out["working_dir"] = os.path.abspath(out["working_dir"])
-    if entry.get("autoscaling_policy"):
-        _options.say_no_effect("autoscaling_policy", "the built-in policy decides")
+    if entry.get("autoscaling_policy") is not None:
+        _model(doc, (*path, "autoscaling_policy"), AutoscalingPolicy, entry["autoscaling_policy"])
+        out["autoscaling_policy"] = entry["autoscaling_policy"]
     if entry.get("external_scaler_enabled"):
         out["external_scaler_enabled"] = entry["external_scaler_enabled"]
     rows = entry.get("deployments") or []

@@ -13,7 +13,7 @@ import inspect
 import json
 import math
 import time
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from ...code.copied import user_traceback
 from ...errors import STATUS_NAMES
@@ -156,7 +156,7 @@ class ScalingHost:
         self._policy: Callable[..., Any] = functools.partial(policy, **kwargs) if kwargs else policy
         call = policy if inspect.isroutine(policy) else type(policy).__call__
         self._is_async = inspect.iscoroutinefunction(call)
-        self._states: Dict[Optional[DeploymentID], Dict[str, Any]] = {}  # None: of an application's policy
+        self._states: Dict[DeploymentID, Dict[str, Any]] = {}
         self._stats: Dict[DeploymentID, Statistics] = {}
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "policy")
         self._running: Optional["asyncio.Future[Any]"] = None  # a call that has outlasted its limit
@@ -168,14 +168,15 @@ class ScalingHost:
             limit = float(question.get("limit_s", DEFAULT_LIMIT))
             many = question.get("contexts")
             facts: List[Dict[str, Any]] = [question["context"]] if many is None else many
-            contexts = [self._context_of(f, many is not None) for f in facts]
+            contexts = [self._context_of(f) for f in facts]
         except (AttributeError, KeyError, TypeError, ValueError) as e:
             return INVALID, "the question is malformed: %s: %s" % (type(e).__name__, e)
         try:
             if many is None:
                 decided = self._one(contexts[0], await self._call(contexts[0], limit))
             else:
-                decided = self._all(await self._call({c.deployment_id: c for c in contexts}, limit))
+                by_id = {c.deployment_id: c for c in contexts}
+                decided = self._all(set(by_id), await self._call(by_id, limit))
             return 0, json.dumps(decided)
         except NoAnswer as e:
             return e.status, str(e)
@@ -187,12 +188,9 @@ class ScalingHost:
             log_event("warn", "policy_raised", user_traceback(e) + "\n", error="%s: %s" % (type(e).__name__, e))
             return FAILED, "the policy has raised %s: %s" % (type(e).__name__, e)
 
-    def _context_of(self, facts: Dict[str, Any], together: bool) -> AutoscalingContext:
+    def _context_of(self, facts: Dict[str, Any]) -> AutoscalingContext:
         ident = DeploymentID(facts["deployment"], facts["application"])
-        return context_of(facts, self._state_of(ident, together), self._stats.setdefault(ident, Statistics()))
-
-    def _state_of(self, ident: DeploymentID, together: bool) -> Dict[str, Any]:
-        return self._states.get(None if together else ident, {})
+        return context_of(facts, self._states.get(ident, {}), self._stats.setdefault(ident, Statistics()))
 
     async def _call(self, context: Any, limit: float) -> Any:
         """Raises NoAnswer, and what the policy raises."""
@@ -212,19 +210,30 @@ class ScalingHost:
         self._states[context.deployment_id] = state
         return {"replicas": replicas_of(number)}
 
-    def _all(self, returned: Any) -> Dict[str, Any]:
-        numbers, state = _pair(returned)
+    def _all(self, known: Set[DeploymentID], returned: Any) -> Dict[str, Any]:
+        numbers, states = _pair(returned)
         if not isinstance(numbers, Mapping):
             raise PolicyError("%r, which is no dict of numbers by DeploymentID" % (numbers,))
-        self._states[None] = state
-        return {"replicas": {_name(i): replicas_of(n) for i, n in numbers.items()}}
+        decided = {_known(known, i, "a number").name: _number_for(i, n) for i, n in numbers.items()}
+        for ident, state in states.items():
+            if not isinstance(state, (dict, type(None))):
+                raise PolicyError("%r as the state of %s, which is no dict" % (state, _known(known, ident, "a state").name))
+            _known(known, ident, "a state")
+        self._states = {i: s or {} for i, s in states.items()}
+        return {"replicas": decided}
 
 
-def _name(ident: Any) -> str:
-    name = getattr(ident, "name", None)
-    if not isinstance(name, str):
-        raise PolicyError("a number for %r, which is no DeploymentID" % (ident,))
-    return name
+def _known(known: Set[DeploymentID], ident: Any, what: str) -> DeploymentID:
+    if not isinstance(ident, DeploymentID) or ident not in known:
+        raise PolicyError("%s for %r, which is no deployment that it was asked for" % (what, ident))
+    return ident
+
+
+def _number_for(ident: DeploymentID, value: Any) -> int:
+    try:
+        return replicas_of(value)
+    except PolicyError as e:
+        raise PolicyError("for %s: %s" % (ident.name, e)) from None
 
 
 def _pair(returned: Any) -> Tuple[Any, Dict[str, Any]]:

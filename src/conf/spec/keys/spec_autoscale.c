@@ -224,7 +224,11 @@ static int read_root(struct as_json *j, struct as_json_value *root, struct as_au
     return rc ? rc : as_autoscale_config_check(c, why);
 }
 
-int as_spec_read_autoscale(const char *json, struct as_autoscale_config *c, struct as_buf *why)
+/* Calls `read` with the root of a JSON text. c may be NULL, as `read` wants it. */
+static int read_text(const char *json, struct as_autoscale_config *c,
+                     int (*read)(struct as_json *j, struct as_json_value *root,
+                                 struct as_autoscale_config *c, struct as_buf *why),
+                     struct as_buf *why)
 {
     size_t n = strlen(json);
     uint8_t *copy = as_xalloc(n + AS_JSON_PADDING); /* zeroed: the padding is readable */
@@ -236,7 +240,7 @@ int as_spec_read_autoscale(const char *json, struct as_autoscale_config *c, stru
     as_arena_init(&a, NULL, 0);
     memcpy(copy, json, n);
     if (j && as_json_open(j, &a, copy, n, &root) == 0)
-        rc = read_root(j, &root, c, why);
+        rc = read(j, &root, c, why);
     if (rc && !why->n)
         as_buf_str(why, "it is not JSON");
     if (j)
@@ -245,6 +249,22 @@ int as_spec_read_autoscale(const char *json, struct as_autoscale_config *c, stru
     as_arena_fini(&a);
     free(copy);
     return rc;
+}
+
+int as_spec_read_autoscale(const char *json, struct as_autoscale_config *c, struct as_buf *why)
+{
+    return read_text(json, c, read_root, why);
+}
+
+static int read_policy_root(struct as_json *j, struct as_json_value *root,
+                            struct as_autoscale_config *c AS_UNUSED, struct as_buf *why)
+{
+    return read_policy(j, root, why);
+}
+
+int as_spec_read_policy(const char *json, struct as_buf *why)
+{
+    return read_text(json, NULL, read_policy_root, why);
 }
 
 /* --- a deployment --- */

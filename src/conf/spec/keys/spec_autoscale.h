@@ -18,5 +18,8 @@ uint32_t as_spec_replicas(const struct as_spec_object *deployment);
 /* Reads the JSON of autoscaling_config over the defaults in *c. 0; AS_EINVALID, with what is wrong
  * in `why`. */
 int as_spec_read_autoscale(const char *json, struct as_autoscale_config *c, struct as_buf *why);
+/* Reads the JSON of a policy: of the member `policy` of autoscaling_config, or of an application's
+ * autoscaling_policy. 0; AS_EINVALID, with what is wrong in `why`. */
+int as_spec_read_policy(const char *json, struct as_buf *why);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "conf/spec/keys/spec_policy.h"
 
+#include "conf/spec/keys/spec_autoscale.h"
 #include "conf/spec/spec_internal.h"
 #include "wire/json/json.h"
 
@@ -108,6 +109,35 @@ bool as_spec_has_own_scaling(const struct as_spec_object *deployment)
     return read_json(as_spec_str(deployment, AS_SPEC_DEPLOYMENT_AUTOSCALING), on_scaling_member);
 }
 
+bool as_spec_scales_together(const struct as_spec_object *app)
+{
+    return read_json(as_spec_str(app, AS_SPEC_APPLICATION_AUTOSCALING_POLICY), on_policy_member);
+}
+
+const struct as_spec_object *as_spec_scaling_host(const struct as_spec_object *app)
+{
+    const struct as_spec_object *first = NULL;
+
+    if (!as_spec_scales_together(app))
+        return NULL;
+    for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++) {
+        const struct as_spec_object *d = as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i);
+
+        if (as_spec_autoscale(d, NULL) && (!first || strcmp(d->v[0].s, first->v[0].s) < 0))
+            first = d;
+    }
+    return first;
+}
+
+bool as_spec_needs_policy(const struct as_spec_object *app, const struct as_spec_object *deployment)
+{
+    if (as_spec_has_own_router(deployment))
+        return true;
+    if (as_spec_scales_together(app))
+        return as_spec_scaling_host(app) == deployment;
+    return as_spec_has_own_scaling(deployment) && as_spec_autoscale(deployment, NULL);
+}
+
 /* --- names --- */
 
 bool as_spec_is_policy(struct as_str name)
@@ -145,7 +175,8 @@ static void copy_value(struct as_spec_object *to, const struct as_spec_object *f
 }
 
 /* A change of it starts the process anew: that of what it runs, or of its deployment's code. */
-static const char *version_of(struct as_arena *a, const struct as_spec_object *base)
+static const char *version_of(struct as_arena *a, const struct as_spec_object *app,
+                              const struct as_spec_object *base)
 {
     static const enum as_spec_key keys[] = {AS_SPEC_DEPLOYMENT_VERSION,
                                             AS_SPEC_DEPLOYMENT_REQUEST_ROUTER,
@@ -159,6 +190,8 @@ static const char *version_of(struct as_arena *a, const struct as_spec_object *b
         as_buf_str(&b, s ? s : "");
         as_buf_add(&b, "", 1);
     }
+    if (as_spec_scaling_host(app) == base)
+        as_buf_str(&b, as_spec_str(app, AS_SPEC_APPLICATION_AUTOSCALING_POLICY));
     as_buf_printf(&b, "%016llx", (unsigned long long)as_str_hash(as_buf_slice(&b)));
     text = as_spec_dup(a, (struct as_str){(const char *)b.p + b.n - 16, 16});
     as_buf_fini(&b);
@@ -166,13 +199,13 @@ static const char *version_of(struct as_arena *a, const struct as_spec_object *b
 }
 
 void as_spec_set_policy(struct as_arena *a, struct as_spec_object *policy,
-                        const struct as_spec_object *base)
+                        const struct as_spec_object *app, const struct as_spec_object *base)
 {
     copy_value(policy, base, AS_SPEC_DEPLOYMENT_ENV);
     copy_value(policy, base, AS_SPEC_DEPLOYMENT_WORKING_DIR);
     copy_value(policy, base, AS_SPEC_DEPLOYMENT_LOGGING);
-    *value_of(policy, AS_SPEC_DEPLOYMENT_VERSION) =
-        (struct as_spec_value){.set = true, .from = AS_SPEC_FROM_CODE, .s = version_of(a, base)};
+    *value_of(policy, AS_SPEC_DEPLOYMENT_VERSION) = (struct as_spec_value){
+        .set = true, .from = AS_SPEC_FROM_CODE, .s = version_of(a, app, base)};
     set_number(policy, AS_SPEC_DEPLOYMENT_NUM_REPLICAS, 1);
     set_number(policy, AS_SPEC_DEPLOYMENT_MAX_ONGOING_REQUESTS, ONGOING);
     set_number(policy, AS_SPEC_DEPLOYMENT_WARM_SPARES, 0);

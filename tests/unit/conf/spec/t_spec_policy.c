@@ -170,6 +170,114 @@ static void in_a_file(void **state AS_UNUSED)
     as_spec_free(s);
 }
 
+#define TOGETHER "applications: [{import_path: m, autoscaling_policy: {policy_function: 'm:%s'}}]"
+
+static struct as_spec *laid_together(const char *function, const char *lines)
+{
+    char text[200];
+
+    snprintf(text, sizeof(text), TOGETHER, function);
+    return laid(text, lines);
+}
+
+/* The policy of an application runs in one process, of the first deployment whose number follows
+ * the load, and counts more than those of deployments. */
+static void the_policy_of_an_application(void **state AS_UNUSED)
+{
+    static const char lines[] =
+        "c\t" SCALING("policy_function", "m:g") "\tm:1\n"
+                                                "a\tn:1\n"
+                                                "b\t{\"num_replicas\": \"auto\"}\to:1\n";
+    struct as_spec *s = laid_together("f", lines), *other = laid_together("h", lines);
+    struct as_plan_policy server = {0};
+    struct as_plan_target own[2], of_process[2];
+    struct as_replica_slot_facts facts = {0};
+    struct as_buf out = {0};
+
+    assert_true(as_spec_scales_together(app_of(s, 0)));
+    assert_ptr_equal(as_spec_scaling_host(app_of(s, 0)), find(s, "b"));
+    assert_non_null(find(s, "b.policy"));
+    assert_null(find(s, "a.policy"));
+    assert_null(find(s, "c.policy"));
+    as_spec_put_context(app_of(s, 0), find(s, "b.policy"), "b.policy-0", &facts, &out);
+    assert_non_null(strstr(as_buf_cstr(&out),
+                           "\"autoscaling_config\":{\"policy\":{\"policy_function\":\"m:f\"}}"));
+    as_spec_plan_target(&own[0], app_of(s, 0), find(s, "b"), &server, 1);
+    as_spec_plan_target(&own[1], app_of(other, 0), find(other, "b"), &server, 1);
+    as_spec_plan_target(&of_process[0], app_of(s, 0), find(s, "b.policy"), &server, 1);
+    as_spec_plan_target(&of_process[1], app_of(other, 0), find(other, "b.policy"), &server, 1);
+    assert_true(own[0].version == own[1].version && own[0].config == own[1].config);
+    assert_true(of_process[0].version != of_process[1].version);
+    as_buf_fini(&out);
+    as_spec_free(other);
+    as_spec_free(s);
+    /* a process that runs a router only has no autoscaling policy */
+    s = laid_together("f", "a\t{\"num_replicas\": \"auto\"}\tm:1\n"
+                           "b\t{\"request_router_config\": {\"request_router_class\": \"m:R\"}, "
+                           "\"autoscaling_config\": {\"policy\": {\"policy_function\": "
+                           "\"m:g\"}}}\tn:1\n");
+    as_spec_put_context(app_of(s, 0), find(s, "b.policy"), "b.policy-0", &facts, &out);
+    assert_non_null(strstr(as_buf_cstr(&out), "\"request_router_config\":{"));
+    assert_null(strstr(as_buf_cstr(&out), "policy_function"));
+    as_buf_fini(&out);
+    as_spec_free(s);
+    s = laid_together("f", "a\tm:1\n"); /* it has nothing to decide */
+    assert_null(as_spec_scaling_host(app_of(s, 0)));
+    assert_int_equal(as_spec_count(app_of(s, 0), AS_SPEC_APPLICATION_DEPLOYMENTS), 1);
+    as_spec_free(s);
+}
+
+/* n deployments of the code whose number follows the load. */
+static int check_together(uint32_t n)
+{
+    struct as_buf lines = {0};
+    struct as_spec *s;
+    int rc;
+
+    for (uint32_t i = 0; i < n; i++)
+        as_buf_printf(&lines, "d%u\t{\"num_replicas\": \"auto\"}\tm%u:1\n", i, i);
+    s = laid_together("f", as_buf_cstr(&lines));
+    assert_non_null(s);
+    as_buf_fini(&err_text);
+    rc = as_spec_check_whole(s, 10, &err_text);
+    as_buf_add(&err_text, "", 1);
+    as_spec_free(s);
+    as_buf_fini(&lines);
+    return rc;
+}
+
+static void wrong_policies_of_an_application(void **state AS_UNUSED)
+{
+    static const struct {
+        const char *keys, *want;
+    } cases[] = {
+        {"import_path: m, autoscaling_policy: {}", "policy_function must be the import path of a "
+                                                   "function of the program"},
+        {"import_path: m, autoscaling_policy: {policy_function: "
+         "'ray.serve.autoscaling_policy:default_autoscaling_policy'}",
+         "policy_function must be the import path of a function of the program"},
+        {"import_path: m, autoscaling_policy: {policy_function: 7}",
+         "policy: policy_function must be an import path"},
+        {"command: [m], autoscaling_policy: {policy_function: 'm:f'}",
+         "only an application of Python code has one"},
+    };
+    struct as_spec_limits l = limits();
+
+    for (size_t i = 0; i < AS_COUNT(cases); i++) {
+        char text[300], want[300];
+
+        snprintf(text, sizeof(text), "applications: [{%s}]", cases[i].keys);
+        snprintf(want, sizeof(want), "autoscaling_policy: %s", cases[i].want);
+        assert_null(read_with(text, &l));
+        if (!strstr((char *)err_text.p, want))
+            fail_msg("'%s' is not in: %s", want, (char *)err_text.p);
+    }
+    assert_int_equal(check_together(AS_SPEC_SCALED_TOGETHER_MAX), 0);
+    assert_int_equal(check_together(AS_SPEC_SCALED_TOGETHER_MAX + 1), AS_EINVALID);
+    assert_non_null(strstr((char *)err_text.p, "autoscaling_policy: 33 deployments have an "
+                                               "autoscaling_config: 32 at most"));
+}
+
 static void what_is_refused(void **state AS_UNUSED)
 {
     struct as_buf line = {0};
@@ -222,6 +330,8 @@ int main(void)
         cmocka_unit_test(the_process_does_not_scale),
         cmocka_unit_test(versions),
         cmocka_unit_test(in_a_file),
+        cmocka_unit_test(the_policy_of_an_application),
+        cmocka_unit_test(wrong_policies_of_an_application),
         cmocka_unit_test(what_is_refused),
         cmocka_unit_test(names),
     };

@@ -1,5 +1,6 @@
 /* Specification of ctl/reconcile/reconciler_scaling: when the policy process is asked, with what,
  * and what becomes of its answers. Whether a delay has passed, and the bounds: t_autoscaler.c. */
+#include "conf/spec/keys/spec_policy.h"
 #include "reconciler_world.h"
 
 static struct as_spec *with_policy(const char *scaling)
@@ -276,6 +277,182 @@ static void the_built_in_policy_is_not_asked_for(void **state AS_UNUSED)
     close_world(w);
 }
 
+/* --- the policy of an application --- */
+
+/* `echo` is the first by name, whose process runs it; `fixed` has nothing to decide. */
+static struct as_spec *together(void)
+{
+    return spec_of("applications: [{import_path: app.py, autoscaling_policy: {policy_function: "
+                   "'m:f'}, deployments: [{name: zeta, autoscaling_config: {min_replicas: 0, "
+                   "max_replicas: 3, upscale_delay_s: 0, downscale_delay_s: 0}}, {name: echo, "
+                   "autoscaling_config: {min_replicas: 0, max_replicas: 4, upscale_delay_s: 0, "
+                   "downscale_delay_s: 0, policy: {policy_function: 'm:g'}}}, {name: fixed, "
+                   "num_replicas: 0}, {name: echo.policy}]}]");
+}
+
+static struct world *open_together(void)
+{
+    struct world *w = open_world(NULL, 0, 0);
+
+    as_reconciler_close(w->reconciler);
+    turn(w);
+    as_reconciler_free(w->reconciler);
+    new_reconciler_of(w, together(), 8);
+    send_told(w, false);
+    return w;
+}
+
+static uint32_t target_of(const struct world *w, const char *name)
+{
+    return as_reconciler_replicas(w->reconciler, id_of(name));
+}
+
+static uint32_t count(const char *text, const char *what)
+{
+    uint32_t n = 0;
+
+    while ((text = strstr(text, what)) != NULL) {
+        text += strlen(what);
+        n++;
+    }
+    return n;
+}
+
+static void one_question_for_all_deployments(void **state AS_UNUSED)
+{
+    struct world *w = open_together();
+    const char *text;
+
+    assert_detail(w, "no answer of the policy: the process echo.policy does not run");
+    send_process_ready(w);
+    assert_int_equal(count(messages(w), "ASK"), 1);
+    text = as_buf_cstr(&w->ask);
+    assert_ptr_equal(strstr(text, "scaling {\"limit_s\":1.0,\"contexts\":[{\"deployment\":"), text);
+    assert_int_equal(count(text, "\"deployment\":"), 2);
+    assert_non_null(strstr(text, "{\"deployment\":\"zeta\",\"application\":\"default\","));
+    assert_non_null(strstr(text, "{\"deployment\":\"echo\",\"application\":\"default\","));
+    answer_with(w, 0, "{\"replicas\": {\"echo\": 2, \"zeta\": 9}}");
+    assert_int_equal(target_of(w, "echo"), 2);
+    assert_int_equal(target_of(w, "zeta"), 3); /* the bounds hold */
+    next_question(w);
+    answer_with(w, 0, "{\"replicas\": {\"zeta\": 1}}"); /* echo keeps its number */
+    assert_int_equal(target_of(w, "echo"), 2);
+    assert_int_equal(target_of(w, "zeta"), 1);
+    assert_int_equal(target_of(w, "fixed"), 0);
+    close_world(w);
+}
+
+static void without_an_answer_all_numbers_stay(void **state AS_UNUSED)
+{
+    static const struct {
+        uint32_t err;
+        const char *text;
+    } cases[] = {
+        {1, "what it has answered is no number of replicas"}, /* the process gives this reason */
+        {0, "{\"replicas\": {\"zeta\": 2, \"echo\": -1}}"},
+        {0, "{\"replicas\": {\"zeta\": 2, \"echo\": 1e9}}"},
+        {0, "{\"replicas\": {\"zeta\": 2, \"echo\": NaN}}"},
+        {0, "{\"replicas\": {\"zeta\": 2, \"echo\": null}}"},
+        {0, "{\"replicas\": 2}"},
+        {0, "{}"},
+    };
+    struct world *w = open_together();
+
+    send_process_ready(w);
+    answer_with(w, 0, "{\"replicas\": {\"echo\": 3, \"zeta\": 1}}");
+    for (size_t i = 0; i < AS_COUNT(cases); i++) {
+        struct as_buf json = {0};
+
+        next_question(w);
+        answer_with(w, cases[i].err, cases[i].text);
+        assert_int_equal(target_of(w, "echo"), 3);
+        assert_int_equal(target_of(w, "zeta"), 1);
+        as_reconciler_put_json(w->reconciler, NULL, NULL, &json);
+        assert_int_equal(count(as_buf_cstr(&json), "\"errors\":[\"what it has answered is no "
+                                                   "number of replicas\"]"),
+                         2);
+        as_buf_fini(&json);
+    }
+    next_question(w);
+    answer_with(w, 0, "{\"replicas\": {\"echo\": 4, \"zeta\": 2, \"unknown\": 7}}");
+    assert_int_equal(target_of(w, "echo"), 4);
+    assert_int_equal(target_of(w, "zeta"), 2);
+    close_world(w);
+}
+
+static void its_late_answer_does_not_count(void **state AS_UNUSED)
+{
+    struct world *w;
+    uint64_t late;
+
+    scaling_timeout = AS_MS;
+    w = open_together();
+    scaling_timeout = AS_SEC;
+    send_process_ready(w);
+    late = w->ask_id;
+    next_question(w);
+    assert_true(w->ask_id != late);
+    w->ask_id = late;
+    answer_with(w, 0, "{\"replicas\": {\"echo\": 4, \"zeta\": 2}}");
+    assert_int_equal(target_of(w, "echo") + target_of(w, "zeta"), 0);
+    assert_detail(w, "no answer of the policy: it has not answered within 0.001 s");
+    close_world(w);
+}
+
+/* Each deployment decides again as its own keys say when the application has no policy any more. */
+static void a_policy_that_is_taken_away(void **state AS_UNUSED)
+{
+    struct world *w = open_together();
+
+    send_process_ready(w);
+    as_reconciler_set_target(w->reconciler, 2, with_policy(OWN));
+    turn(w);
+    next_question(w);
+    assert_non_null(strstr(as_buf_cstr(&w->ask), "\"context\":{\"deployment\":\"echo\""));
+    answer_with(w, 0, "{\"replicas\": 2}");
+    assert_int_equal(target_of(w, "echo"), 2);
+    as_reconciler_set_target(w->reconciler, 3, together());
+    turn(w);
+    next_question(w);
+    assert_non_null(strstr(as_buf_cstr(&w->ask), "\"contexts\":["));
+    close_world(w);
+}
+
+/* The most deployments, with the longest names, fit into a question. */
+static void the_largest_question(void **state AS_UNUSED)
+{
+    struct world *w = open_world(NULL, 0, 0);
+    struct as_spec_limits many = limits;
+    struct as_buf text = {0}, err = {0};
+    struct as_spec *s;
+
+    many.deployments = AS_SPEC_SCALED_TOGETHER_MAX + 1;
+    as_buf_str(&text,
+               "applications: [{import_path: app.py, autoscaling_policy: {policy_function: "
+               "'m:f'}, deployments: [{name: echo.policy}, {name: echo, num_replicas: auto}");
+    for (uint32_t i = 1; i < AS_SPEC_SCALED_TOGETHER_MAX; i++) {
+        as_buf_printf(&text, ", {name: f%02u", i);
+        for (uint32_t k = 3; k < AS_SPEC_NAME_MAX; k++)
+            as_buf_str(&text, "x");
+        as_buf_str(&text, ", autoscaling_config: {target_ongoing_requests: 1.2345678901234567, "
+                          "upscaling_factor: 1.2345678901234567}}");
+    }
+    as_buf_str(&text, "]}]");
+    assert_int_equal(as_spec_parse(&s, &many, "test", as_buf_slice(&text), &err), 0);
+    as_reconciler_close(w->reconciler);
+    turn(w);
+    as_reconciler_free(w->reconciler);
+    new_reconciler_of(w, s, 8);
+    send_told(w, false);
+    run_until(w, "SPAWN echo.policy-0;");
+    send_process_ready(w);
+    run_until(w, "ASK echo.policy-0;");
+    assert_int_equal(count(as_buf_cstr(&w->ask), "\"deployment\":"), AS_SPEC_SCALED_TOGETHER_MAX);
+    as_buf_fini(&text);
+    as_buf_fini(&err);
+    close_world(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +463,11 @@ int main(void)
         cmocka_unit_test(an_answer_that_is_late_does_not_count),
         cmocka_unit_test(a_process_that_ends_is_asked_no_more),
         cmocka_unit_test(the_built_in_policy_is_not_asked_for),
+        cmocka_unit_test(one_question_for_all_deployments),
+        cmocka_unit_test(without_an_answer_all_numbers_stay),
+        cmocka_unit_test(its_late_answer_does_not_count),
+        cmocka_unit_test(a_policy_that_is_taken_away),
+        cmocka_unit_test(the_largest_question),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
