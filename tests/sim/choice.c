@@ -317,8 +317,12 @@ void check_choices(struct sim *s)
     for (uint32_t i = 0; i < s->n_live; i++) {
         const struct call *c = &s->calls[s->live[i]];
 
-        if (c->state == WAITING && !c->answered && !c->cancelled && c->q.deadline > s->now)
+        if (c->state != WAITING)
+            continue;
+        if (!c->answered && !c->cancelled && c->q.deadline > s->now)
             check_waiting(s, c, crowds, n <= LINE_SCAN);
+        else if (by_model(s, c)) /* core may not know its end yet, and it may be the loader */
+            crowds[c->q.model_key].has_others = true;
     }
     for (uint32_t k = 0; k < KEYS_MAX; k++)
         check_crowd(s, &crowds[k], k);
