@@ -252,7 +252,11 @@ static void check_router(struct sim *s, const struct call *c)
     if (s->now > c->asked_at + limit)
         fail(s, "call %u waits for the router for too long", number_of(s, c));
     for (uint32_t i = 0; i < c->n_chosen; i++) {
-        if (fits(s, s->workers[c->chosen[i]], c))
+        const struct worker *w = s->workers[c->chosen[i]];
+
+        if (w->was_out && w->out_at >= c->asked_at)
+            continue; /* nobody waits any more for a worker that was taken out */
+        if (fits(s, w, c))
             fail(s, "call %u waits, and worker %u, which was chosen, has room", number_of(s, c),
                  c->chosen[i]);
     }
@@ -312,6 +316,14 @@ void check_choices(struct sim *s)
     struct crowd crowds[KEYS_MAX] = {0};
     uint32_t n = 0;
 
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        struct worker *w = s->workers[i];
+
+        if (w->registered && !w->draining && as_replica_breaker(w->replica) != AS_BREAKER_OPEN)
+            continue;
+        w->was_out = true;
+        w->out_at = s->now;
+    }
     for (uint32_t i = 0; i < s->n_live; i++)
         n += s->calls[s->live[i]].state == WAITING;
     for (uint32_t i = 0; i < s->n_live; i++) {

@@ -191,6 +191,8 @@ struct worker {
     bool lacks[MODELS_MAX]; /* models that it does not serve */
     bool reports[KEYS_MAX]; /* multiplexed models that it holds, as it has said */
     uint32_t of_key[KEYS_MAX]; /* unanswered calls for these */
+    bool was_out;              /* some time it was not there, drained or was ejected … */
+    as_ns out_at;              /* … and this was the last time; choice.c */
     uint32_t recalled;
     uint32_t *bound; /* calls in stream order */
     uint32_t n_bound, cap_bound;
