@@ -218,8 +218,7 @@ class ScalingHost:
         for ident, state in states.items():
             if not isinstance(state, (dict, type(None))):
                 raise PolicyError("%r as the state of %s, which is no dict" % (state, _known(known, ident, "a state").name))
-            _known(known, ident, "a state")
-        self._states = {i: s or {} for i, s in states.items()}
+        self._states = {_known(known, i, "a state"): s or {} for i, s in states.items()}
         return {"replicas": decided}
 
 
