@@ -7,7 +7,8 @@ import chaos
 from scenarios import scaling, zero  # noqa: E402, of tests/chaos
 
 
-@pytest.mark.parametrize("name", scaling.PARTS)
+# The part with the controller has the other parts' kills, too.
+@pytest.mark.parametrize("name", [pytest.param(p, marks=() if p == "controller" else pytest.mark.long) for p in scaling.PARTS])
 def test_nothing_is_lost_while_scaling(tmp_path, name):
     with chaos.rig.serving(scaling.Scaled(tmp_path)) as server:
         outcome, watch, updates, killer = scaling.play(server, scaling.PARTS[name], 3, seed=4)
