@@ -7,7 +7,7 @@ import chaos
 from scenarios import scaling, zero  # noqa: E402, of tests/chaos
 
 
-# The part with the controller has the other parts' kills, too.
+# The part with the controller sends SIGKILLs, too.
 @pytest.mark.parametrize("name", [pytest.param(p, marks=() if p == "controller" else pytest.mark.long) for p in scaling.PARTS])
 def test_nothing_is_lost_while_scaling(tmp_path, name):
     with chaos.rig.serving(scaling.Scaled(tmp_path)) as server:
