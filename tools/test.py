@@ -118,7 +118,7 @@ STEPS = [
     ("sizes", [sys.executable, "tools/size_report.py"], count_one, RELEASE, 1, 1),
     ("docs", [sys.executable, "tools/check_docs.py"], count_one, RELEASE, 1, 1),
     ("unit", meson_test(RELEASE, "unit"), count_meson, RELEASE, 3, 5),
-    ("simulator", [f"{RELEASE}/tests/sim/sim", "--seeds", "10000"], count_one, RELEASE, 2, 5),
+    ("simulator", [f"{RELEASE}/tests/sim/sim", "--seeds", "20000"], count_one, RELEASE, 2, 5),
     ("simulator of replicas", [f"{RELEASE}/tests/sim/plan_sim", "--seeds", "20000"], count_one, RELEASE, 2, 5),
     ("simulator of calls", [*meson_test(RELEASE), *CALLS_SIM], count_meson, RELEASE, 3, 3),
     ("corpora", meson_test(RELEASE, "fuzz"), count_meson, RELEASE, 3, 5),
