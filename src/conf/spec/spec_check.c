@@ -1,8 +1,8 @@
 /* conf/spec/spec_check.c — the checks of a deployment file that need more than one key. */
 #include "conf/spec/keys/spec_autoscale.h"
 #include "conf/spec/keys/spec_policy.h"
-#include "conf/spec/spec_internal.h"
 #include "conf/spec/keys/spec_router.h"
+#include "conf/spec/spec_internal.h"
 
 #define CPUS_MAX 1024 /* CPU_SETSIZE */
 

@@ -3,8 +3,8 @@
  */
 #include "base/suggest.h"
 #include "conf/spec/keys/spec_autoscale.h"
-#include "conf/spec/spec_internal.h"
 #include "conf/spec/keys/spec_policy.h"
+#include "conf/spec/spec_internal.h"
 
 static bool is_in_file(const struct as_spec_object *o, enum as_spec_key key)
 {

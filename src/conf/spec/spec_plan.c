@@ -1,10 +1,10 @@
 #include "conf/spec/spec_plan.h"
 
 #include "conf/spec/keys/spec_autoscale.h"
-#include "conf/spec/spec_diff.h"
-#include "conf/spec/spec_internal.h"
 #include "conf/spec/keys/spec_policy.h"
 #include "conf/spec/keys/spec_router.h"
+#include "conf/spec/spec_diff.h"
+#include "conf/spec/spec_internal.h"
 #include "wire/frame/frame.h"
 #include "wire/json/json.h"
 

@@ -2,12 +2,12 @@
  */
 #include "core/dispatch/deployment.h"
 
+#include "core/dispatch/choice/multiplex.h"
 #include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
-#include "core/dispatch/hedge.h"
-#include "core/dispatch/choice/multiplex.h"
 #include "core/dispatch/faults/outlier_ejection.h"
 #include "core/dispatch/faults/pending_verdict.h"
+#include "core/dispatch/hedge.h"
 #include "core/dispatch/width.h"
 
 int as_deployment_new(struct as_deployment **ret_d, struct as_str name,

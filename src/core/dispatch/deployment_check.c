@@ -2,8 +2,8 @@
  * the simulator. */
 #include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
-#include "core/dispatch/hedge.h"
 #include "core/dispatch/faults/pending_verdict.h"
+#include "core/dispatch/hedge.h"
 #include "core/dispatch/width.h"
 
 /* The requests of a batch are neighbours in `sent`, and their number is that of the batch. */

@@ -19,9 +19,9 @@
 #ifndef AS_CORE_DEPLOYMENT_INTERNAL_H
 #define AS_CORE_DEPLOYMENT_INTERNAL_H
 
-#include "core/dispatch/deployment.h"
 #include "core/dispatch/choice/preference.h"
 #include "core/dispatch/choice/router.h"
+#include "core/dispatch/deployment.h"
 #include "core/dispatch/faults/suspect.h"
 #include "core/protect/gradient.h"
 #include "core/protect/slow_start.h"

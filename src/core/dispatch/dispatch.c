@@ -1,9 +1,9 @@
 /* Which queued request is sent to which replica, and when. */
 #include "core/dispatch/dispatch.h"
 
+#include "core/dispatch/choice/multiplex.h"
 #include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/hedge.h"
-#include "core/dispatch/choice/multiplex.h"
 
 /* A replica that is probed (HALF_OPEN) gets one request at a time. */
 uint32_t as_dispatch_width(const struct as_replica *r)

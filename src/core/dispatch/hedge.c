@@ -1,8 +1,8 @@
 /* Hedges: requests that execute in a second replica, too. */
 #include "core/dispatch/hedge.h"
 
-#include "core/dispatch/dispatch.h"
 #include "core/dispatch/choice/multiplex.h"
+#include "core/dispatch/dispatch.h"
 
 #define SCAN_MAX 16u /* due requests that are looked at for one that another replica can take */
 

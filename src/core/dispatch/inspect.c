@@ -1,6 +1,6 @@
 /* What a deployment and its replicas have, for those who ask. */
-#include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/choice/multiplex.h"
+#include "core/dispatch/deployment_internal.h"
 
 struct as_str as_deployment_name(const struct as_deployment *d)
 {

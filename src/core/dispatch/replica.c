@@ -1,11 +1,11 @@
 /* The life of a replica: it is added, gets slots, ends streams, drains, dies. */
 #include "core/dispatch/deployment_internal.h"
 
-#include "core/dispatch/dispatch.h"
-#include "core/dispatch/hedge.h"
 #include "core/dispatch/choice/multiplex.h"
+#include "core/dispatch/dispatch.h"
 #include "core/dispatch/faults/outlier_ejection.h"
 #include "core/dispatch/faults/pending_verdict.h"
+#include "core/dispatch/hedge.h"
 #include "core/dispatch/width.h"
 
 /* A longer service time that a worker reports is cut to this. */

@@ -9,13 +9,13 @@
 
 #include "base/buf.h"
 #include "core/queue/model_stat.h"
+#include "io/loop/death_watch.h"
 #include "link/call/call_graph.h"
-#include "link/fleet/fleet.h"
 #include "link/call/route_key.h"
+#include "link/fleet/fleet.h"
 #include "link/fleet/unknown_peer.h"
 #include "link/plugin/plugin.h"
 #include "wire/frame/frame_router.h"
-#include "io/loop/death_watch.h"
 
 struct as_upstream;
 struct as_policy;

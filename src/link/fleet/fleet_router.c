@@ -1,8 +1,8 @@
 /* How replicas are chosen: the settings of each deployment, and what its requests and replicas tell
  * the router. */
 #include "base/err.h"
-#include "link/fleet/fleet_deployment.h"
 #include "link/call/route_key.h"
+#include "link/fleet/fleet_deployment.h"
 #include "link/fleet/policy/policy.h"
 #include "link/fleet/router_settings.h"
 #include "link/fleet/upstream.h"

@@ -2,8 +2,8 @@
  * a policy process. */
 #include "base/err.h"
 #include "io/loop/clock.h"
-#include "link/fleet/policy/policy.h"
 #include "link/call/report.h"
+#include "link/fleet/policy/policy.h"
 #include "link/native/link.h"
 
 #define WHY_MAX 200

@@ -1,9 +1,9 @@
 /* Requests that wait for certain replicas. */
 #include "core/dispatch/choice/preference.h"
 
+#include "core/dispatch/choice/multiplex.h"
 #include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
-#include "core/dispatch/choice/multiplex.h"
 
 /* --- groups --- */
 

@@ -1,9 +1,9 @@
 /* The policies, and the free replicas in the orders that they need. */
 #include "core/dispatch/choice/router.h"
 
+#include "core/dispatch/choice/multiplex.h"
 #include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
-#include "core/dispatch/choice/multiplex.h"
 
 #define SAMPLE    16u /* replicas with equally few requests of which one is drawn */
 #define NEAR_SCAN 64u /* free replicas that are looked at for a near one */

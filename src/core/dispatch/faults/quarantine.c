@@ -3,9 +3,9 @@
  * requests. */
 #include "core/dispatch/faults/quarantine.h"
 
+#include "core/dispatch/choice/multiplex.h"
 #include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
-#include "core/dispatch/choice/multiplex.h"
 #include "core/dispatch/faults/fingerprint.h"
 
 /* At most one third of the ready replicas is in quarantine, but at least one may be. */
