@@ -6,12 +6,19 @@ from pathlib import Path
 
 
 def alive(pid):
-    """It runs; a zombie does not."""
+    """A thread of it runs; a zombie does not. The first may be a zombie while another still holds their open files."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
+    return any(_runs(f"/proc/{pid}/task/{thread}/stat") for thread in threads)
+
+
+def _runs(stat):
+    try:
+        return Path(stat).read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def command(pid):
