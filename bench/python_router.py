@@ -63,11 +63,12 @@ def percentile(values, part):
     return sorted(values)[min(int(len(values) * part), len(values) - 1)] * 1e6
 
 
-def ages_of(folder, name):
-    try:
-        data = Path(folder, name).read_bytes()
-    except FileNotFoundError:
-        return []
+def take_ages(folder, name):
+    """Those that the router has recorded since the last time. It appends to its file."""
+    file = Path(folder, name)
+    data = file.read_bytes() if file.exists() else b""
+    if data:
+        os.truncate(file, 0)
     return list(struct.unpack("%dd" % (len(data) // 8), data))
 
 
@@ -75,23 +76,24 @@ def difference(after, before, app):
     return {k: v - before.get(app, {}).get(k, 0) for k, v in after.get(app, {}).items() if v != before.get(app, {}).get(k, 0)}
 
 
-def measure(options, port, handles):
-    """{(router, clients): [(p50, p99, calls/s, outcomes) of each round]}"""
-    rows = {}
+def measure(options, port, handles, folder):
+    """{(router, clients): [(p50, p99, calls/s, outcomes) of each round]}, {(router, clients): ages}"""
+    rows, ages = {}, {}
     for _ in range(options.rounds):
         for clients in CLIENTS:
             for name in ROUTERS:
                 before = outcomes(port)
                 times = handles[name].load.remote(clients, options.seconds, options.keys).result()
                 counted = difference(outcomes(port), before, name)
+                ages.setdefault((name, clients), []).extend(take_ages(folder, name))
                 if name != "built_in" and sum(counted.values()) != len(times):
                     sys.exit("%s: %d calls, but the server has counted %s" % (name, len(times), counted))
                 rows.setdefault((name, clients), []).append(
                     (percentile(times, 0.5), percentile(times, 0.99), len(times) / options.seconds, len(times), counted))
-    return rows
+    return rows, ages
 
 
-def print_tables(rows, folder):
+def print_tables(rows, ages):
     print("| router | calls in flight | p50 µs | added | p99 µs | added | calls/s | × built-in | calls | chosen in time | late | other |")
     print("|---" * 12 + "|")
     for clients in CLIENTS:
@@ -111,11 +113,11 @@ def print_tables(rows, folder):
                   % (name, clients, median(lambda m, b: m[0]), median(lambda m, b: m[0] - b[0]), median(lambda m, b: m[1]),
                      median(lambda m, b: m[1] - b[1]), median(lambda m, b: m[2]), median(lambda m, b: m[2] / b[2]),
                      sum(m[3] for m in mine), chosen, late, counted or ""))  # fmt: skip
-    print("\n| router | changes | age ms: p50 | p90 | p99 |\n|---|---|---|---|---|")
-    for name in ("store", "broadcast"):
-        ages = ages_of(folder, name)
-        if ages:
-            print("| %s | %d | %.2f | %.2f | %.2f |" % (name, len(ages), *(percentile(ages, q) / 1000 for q in (0.5, 0.9, 0.99))))
+    print("\n| router | calls in flight | changes | age ms: p50 | p90 | p99 | most |\n|---|---|---|---|---|---|---|")
+    for name, clients in sorted(k for k in ages if ages[k]):
+        mine = ages[name, clients]
+        print("| %s | %d | %d | %.2f | %.2f | %.2f | %.2f |"
+              % (name, clients, len(mine), *(percentile(mine, q) / 1000 for q in (0.5, 0.9, 0.99, 1))))
 
 
 def run(options, serve, port, folder):
@@ -126,8 +128,8 @@ def run(options, serve, port, folder):
         handles[name] = serve.run(routed_model.application(name, options.period), name=name, route_prefix=None)
         handles[name].load.remote(8, 0.5, options.keys).result()  # warm-up
     for name in ("store", "broadcast"):
-        Path(folder, name).write_bytes(b"")
-    print_tables(measure(options, port, handles), folder)
+        take_ages(folder, name)
+    print_tables(*measure(options, port, handles, folder))
 
 
 def wait_listening(port, server):

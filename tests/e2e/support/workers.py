@@ -69,8 +69,8 @@ def _go():
         shutil.rmtree(source, ignore_errors=True)
         shutil.copytree(EXAMPLES / "go", source, ignore=shutil.ignore_patterns("oip", "worker"))
         shutil.copytree(paths.PROTO.parent, BUILT / "proto", dirs_exist_ok=True)
-        env = {**os.environ, "PATH": os.path.dirname(go) + os.pathsep + os.environ["PATH"], "GOTOOLCHAIN": "local",
-               "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
+        # With the same flags Go compiles its own packages once for the conformance tools and for this.
+        env = {**build_tools.ENV, "PATH": os.path.dirname(go) + os.pathsep + os.environ["PATH"]}
         for command in (["generate"], ["build", "-o", binary, "."]):
             run = subprocess.run([go, *command], cwd=source, env=env, capture_output=True, text=True, check=False)
             assert run.returncode == 0, f"go {command}:\n{run.stdout}{run.stderr}"
