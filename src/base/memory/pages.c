@@ -1,6 +1,7 @@
 #include "base/memory/pages.h"
 
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define PAGE ((size_t)4096)
@@ -136,6 +137,24 @@ void *as_pages_get(size_t n, size_t *ret_n)
     return p;
 }
 
+/* Moves a run to one of n bytes. */
+static void *move_run(void *p, size_t old_n, size_t n)
+{
+#ifdef __SANITIZE_THREAD__
+    /* ThreadSanitizer does not see mremap: it would take what another thread did at the new
+     * addresses, before its own run left them, for a race. */
+    void *to = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (to != MAP_FAILED) {
+        memcpy(to, p, old_n);
+        (void)munmap(p, old_n);
+    }
+    return to;
+#else
+    return mremap(p, old_n, n, MREMAP_MAYMOVE);
+#endif
+}
+
 void *as_pages_grow(void *p, size_t old_n, size_t n, size_t *ret_n)
 {
     size_t need;
@@ -147,7 +166,7 @@ void *as_pages_grow(void *p, size_t old_n, size_t n, size_t *ret_n)
         *ret_n = old_n;
         return p;
     }
-    p = mremap(p, old_n, need, MREMAP_MAYMOVE);
+    p = move_run(p, old_n, need);
     if (p == MAP_FAILED)
         return NULL;
     *ret_n = need;
