@@ -1,5 +1,6 @@
 #include "conf/spec/spec_diff.h"
 
+#include "conf/spec/keys/spec_capacity.h"
 #include "conf/spec/spec_internal.h"
 
 /* Appends a value as text; values with the same meaning have the same text. */
@@ -97,6 +98,23 @@ const char *as_spec_step_name(enum as_spec_step step)
     return names[step];
 }
 
+/* The same with target_capacity of both files, which a deployment of an uploaded application does
+ * not heed. */
+static enum as_spec_class compare_walks(const struct as_spec *old, const struct as_spec_walk *was,
+                                        const struct as_spec *new, const struct as_spec_walk *w,
+                                        struct as_buf *keys)
+{
+    const struct as_spec_row *row = &as_spec_rows[AS_SPEC_FILE_CAPACITY];
+    enum as_spec_class cls =
+        as_spec_compare(was->app, was->deployment, w->app, w->deployment, keys);
+
+    if (as_spec_capacity(old->file, was->app, was->deployment).share ==
+        as_spec_capacity(new->file, w->app, w->deployment).share)
+        return cls;
+    as_buf_printf(keys, "%s%s", keys->n ? "," : "", row->key);
+    return AS_MAX(cls, row->cls);
+}
+
 /* Calls `each` for the deployments of `s`. is_new: `s` is the new spec, and all of its deployments
  * are reported; else only those that `other` does not have. */
 static void diff_deployments(const struct as_spec *s, const struct as_spec *other, bool is_new,
@@ -116,7 +134,7 @@ static void diff_deployments(const struct as_spec *s, const struct as_spec *othe
         if (found && !is_new)
             continue;
         if (found) {
-            c.cls = as_spec_compare(old.app, old.deployment, w.app, w.deployment, &keys);
+            c.cls = compare_walks(other, &old, s, &w, &keys);
             c.step = c.cls == AS_SPEC_SAME ? AS_SPEC_UNCHANGED : AS_SPEC_CHANGED;
             c.keys = as_buf_cstr(&keys);
         }

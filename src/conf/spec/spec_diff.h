@@ -35,8 +35,9 @@ struct as_spec_change {
 };
 
 /* Calls `each` for all deployments of both specs: for those of `to` in their order, then for those
- * that only `from` has. A deployment that moves to another application is removed and added. `from`
- * NULL: an empty spec. The code's values were added to both (as_spec_overlay). */
+ * that only `from` has. A deployment that moves to another application is removed and added. Where
+ * target_capacity of the files differs, that is a change of each deployment for which it holds.
+ * `from` NULL: an empty spec. The code's values were added to both (as_spec_overlay). */
 void as_spec_diff(const struct as_spec *from, const struct as_spec *to,
                   void (*each)(void *ctx, const struct as_spec_change *c), void *ctx);
 

@@ -233,7 +233,6 @@ static const struct {
     {AS_SPEC_LEVEL_FILE, "http_options", "the server's options are given on its command line"},
     {AS_SPEC_LEVEL_FILE, "grpc_options", "the server's options are given on its command line"},
     {AS_SPEC_LEVEL_FILE, "proxy_location", "there is one dispatcher for each machine"},
-    {AS_SPEC_LEVEL_FILE, "target_capacity", "it is not supported; set num_replicas"},
     {AS_SPEC_LEVEL_FILE, "logging_config", "it belongs to each deployment here"},
     {AS_SPEC_LEVEL_APPLICATION, "logging_config", "it belongs to each deployment here"},
     {AS_SPEC_LEVEL_DEPLOYMENT, "ray_actor_options",

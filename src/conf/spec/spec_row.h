@@ -56,6 +56,12 @@ enum as_spec_class {
 #define AS_SPEC_TABLE(X)                                                                           \
     X(FILE, APPLICATIONS, "applications", OBJECTS, 0, 100000, "", "application", SAME, REQUIRED,   \
       "the applications to serve; one that is not listed is removed")                              \
+    X(FILE, CAPACITY, "target_capacity", NUMBER, 0, 100000, "", "", LIGHT, 0,                      \
+      "as Ray Serve's: each deployment has this percentage of its replicas "                       \
+      "([a part of the replicas](replicas.md#a-part-of-the-replicas)); default: all")              \
+    X(FILE, CAPACITY_DIRECTION, "target_capacity_direction", ENUM, 0, 0, "", "up|down", SAME, 0,   \
+      "where the last change of target_capacity went: the server writes it, and replaces what a "  \
+      "file has")                                                                                  \
     X(APPLICATION, NAME, "name", STRING, 1, AS_ID_APPLICATION_MAX, AS_ID_DEFAULT, "name", SAME,    \
       UNIQUE, "unique name of the application")                                                    \
     X(APPLICATION, IMPORT_PATH, "import_path", STRING, 1, 4095, "", "", RESTART, 0,                \

@@ -266,13 +266,14 @@ static void check_number(const struct as_spec_row *row, int64_t v, bool good)
 {
     struct as_spec_limits l = limits();
     double unit = row->type == AS_SPEC_NUMBER ? 1000 : row->type == AS_SPEC_DURATION ? 1e9 : 1;
+    bool of_file = row->level == AS_SPEC_LEVEL_FILE, of_warmup = row->level == AS_SPEC_LEVEL_WARMUP;
     char text[200];
     struct as_spec *s;
 
-    snprintf(
-        text, sizeof(text), DEPLOYMENT("%s: %s%.*f%s"),
-        row->level == AS_SPEC_LEVEL_WARMUP ? "warmup_requests: [{request: {}, count" : row->key, "",
-        unit == 1 ? 0 : 9, (double)v / unit, row->level == AS_SPEC_LEVEL_WARMUP ? "}]" : "");
+    snprintf(text, sizeof(text),
+             of_file ? "{applications: [], %s: %.*f%s}" : DEPLOYMENT("%s: %.*f%s"),
+             of_warmup ? "warmup_requests: [{request: {}, count" : row->key, unit == 1 ? 0 : 9,
+             (double)v / unit, of_warmup ? "}]" : "");
     s = read_with(text, &l);
     if (good)
         assert_string_equal((char *)err_text.p, "");

@@ -84,7 +84,9 @@ static const char everything[] =
     "  - name: resize\n"
     "    command:\n"
     "      - ./resize\n"
-    "      - \"80\"\n";
+    "      - \"80\"\n"
+    "target_capacity: 49.9\n"
+    "target_capacity_direction: up\n";
 
 static void printed_specs_are_read_as_the_same(void **state AS_UNUSED)
 {
@@ -109,7 +111,7 @@ static void every_key_is_in_the_test_above(void **state AS_UNUSED)
             i == AS_SPEC_DEPLOYMENT_MAX_CONSTRUCTOR_RETRIES)
             continue;
         snprintf(key, sizeof(key), " %s:", as_spec_rows[i].key);
-        assert_non_null(strstr(everything - 0, key + (i == 0)));
+        assert_non_null(strstr(everything, key + (as_spec_rows[i].level == AS_SPEC_LEVEL_FILE)));
     }
 }
 
