@@ -6,6 +6,7 @@
 #include "app/options/conf.h"
 #include "conf/option/exit_code.h"
 #include "conf/spec/keys/spec_autoscale.h"
+#include "conf/spec/keys/spec_capacity.h"
 #include "conf/spec/keys/spec_policy.h"
 #include "conf/spec/keys/spec_router.h"
 #include "link/fleet/router_settings.h"
@@ -178,14 +179,17 @@ static int read_conf(struct job *j)
 {
     const struct as_option_set *o = j->opts;
     const struct as_spec_object *d = j->of.deployment;
+    struct as_capacity part = as_spec_capacity(j->spec->file, j->of.app, d);
     bool autoscales = false;
     const char *wrong;
     uint64_t replicas = as_option_u64(o, AS_OPT_REPLICAS);
     as_ns timeout = as_spec_ns(d, AS_SPEC_DEPLOYMENT_REQUEST_TIMEOUT);
 
     if (!replicas) {
-        replicas = as_spec_replicas(d);
+        replicas = as_capacity_replicas(&part, as_spec_replicas(d));
         autoscales = as_spec_autoscale(d, &j->autoscale);
+        if (autoscales)
+            as_capacity_apply(&part, &j->autoscale);
     }
     j->conf = (struct as_simulation_conf){
         .name = j->name,

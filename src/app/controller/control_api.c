@@ -3,6 +3,7 @@
 #include "app/controller/initial_state.h"
 #include "base/utf8.h"
 #include "conf/spec/keys/spec_autoscale.h"
+#include "conf/spec/keys/spec_capacity.h"
 #include "conf/spec/spec_row.h"
 #include "io/process/runtime.h"
 #include "wire/json/json.h"
@@ -124,15 +125,15 @@ int as_control_api_deploy_text(struct as_control_api *o, struct as_str cause,
 {
     struct as_spec *to;
     struct as_buf changes = {0};
-    uint32_t n;
     int rc = as_spec_parse(&to, &as_desired_state_limits, AS_STORE_FILE, as_buf_slice(text), err);
 
     if (rc < 0)
         return rc;
     as_json_put_open(&changes, '{');
-    n = as_deploy_job_write_changes(o->desired.spec, to, &changes);
+    again = as_deploy_job_write_changes(o->desired.spec, to, &changes) || again ||
+            !as_spec_same_capacity(o->desired.spec, to); /* also if no deployment heeds it */
     as_spec_free(to);
-    if (!dry && (again || n))
+    if (!dry && again)
         rc = store_change(o, &(struct as_desired_state_change){.cause = cause, .models = models},
                           text, err);
     if (!dry)
@@ -171,8 +172,10 @@ static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
     o->pending_call = NULL;
     o->sweep_needed = true;
     as_buf_add(&wrong, why.p, why.n);
-    if (s)
+    if (s) {
+        as_spec_set_direction(s, o->desired.spec);
         as_desired_state_write(s, &text);
+    }
     as_spec_free(s);
     as_deploy_job_copy_models(&o->cache, NULL, &models);
     if (err == 0)

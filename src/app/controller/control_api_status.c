@@ -1,6 +1,7 @@
 /* What the control API answers about what is served: the reconciler's state, and what was deployed.
  * The names are those of Ray Serve's details. */
 #include "app/controller/control_api.h"
+#include "conf/spec/keys/spec_capacity.h"
 #include "wire/json/json.h"
 
 #include <stdlib.h>
@@ -67,13 +68,12 @@ static void put_application(const struct status *s, struct as_str name, struct a
         as_spec_find(s->o->desired.spec->file, AS_SPEC_FILE_APPLICATIONS, name);
     const struct deployed *d = find_deployed(s, name);
     int64_t ms = d && d->time_ms ? d->time_ms : as_desired_state_start_time(&s->o->desired);
-    const char *code = app ? as_spec_str(app, AS_SPEC_APPLICATION_CODE) : NULL,
-               *prefix = app ? as_spec_str(app, AS_SPEC_APPLICATION_ROUTE_PREFIX) : NULL;
+    const char *prefix = app ? as_spec_str(app, AS_SPEC_APPLICATION_ROUTE_PREFIX) : NULL;
 
     as_json_put_key(json, "last_deployed_time_s");
     as_json_put_f64(json, (double)ms / 1e3);
-    as_json_put_member_text(
-        json, "source", code && strncmp(code, "pickle:", 7) == 0 ? "imperative" : "declarative");
+    as_json_put_member_text(json, "source",
+                            app && as_spec_is_uploaded(app) ? "imperative" : "declarative");
     as_json_put_key(json, "route_prefix");
     if (prefix)
         as_json_put_string(json, as_str_of(prefix));
@@ -104,6 +104,17 @@ static void put_details(void *arg, const struct as_served *v, struct as_buf *jso
         as_json_put_null(json);
 }
 
+static void put_capacity(const struct as_spec *s, struct as_buf *json)
+{
+    struct as_capacity c = as_spec_file_capacity(s->file);
+
+    as_json_put_key(json, "target_capacity");
+    if (c.share == AS_CAPACITY_UNSET)
+        as_json_put_null(json);
+    else
+        as_json_put_f64(json, c.share / 1e3);
+}
+
 void as_control_api_write_status(const struct as_control_api *o, struct as_buf *json)
 {
     struct status s = {.o = o};
@@ -115,6 +126,7 @@ void as_control_api_write_status(const struct as_control_api *o, struct as_buf *
     as_json_put_member_text(json, "state_dir", o->desired.folder);
     as_json_put_close(json, '}');
     as_json_put_member_u64(json, "generation", o->desired.generation);
+    put_capacity(o->desired.spec, json);
     as_json_put_member_open(json, "applications", '{');
     as_reconciler_put_json(o->reconciler, put_details, &s, json);
     as_json_put_close(json, '}');

@@ -8,6 +8,7 @@
 #include "app/server/run.h"
 #include "conf/option/exit_code.h"
 #include "conf/spec/keys/spec_autoscale.h"
+#include "conf/spec/keys/spec_capacity.h"
 #include "conf/spec/spec_diff.h"
 #include "ctl/state/state_dir.h"
 #include "io/process/cgroup.h"
@@ -73,8 +74,10 @@ static int describe_applications(struct as_spec *s, const struct as_deploy_job_c
     return code;
 }
 
+/* before: what it replaces, or NULL. */
 static int load_file(const struct as_option_set *opts, const char *python, int end_fd,
-                     struct as_buf *text, struct as_declared *models, struct as_buf *err)
+                     const struct as_spec *before, struct as_buf *text, struct as_declared *models,
+                     struct as_buf *err)
 {
     struct as_deploy_job_conf conf = {.python = python,
                                       .timeout = as_option_ns(opts, AS_OPT_START_TIMEOUT)};
@@ -93,8 +96,10 @@ static int load_file(const struct as_option_set *opts, const char *python, int e
     store = as_deploy_job_set_code_folder(&conf, opts, as_option_str(opts, AS_OPT_STATE_DIR));
     code = describe_applications(s, &conf, end_fd, models, err);
     free(store);
-    if (code == AS_EXIT_CODE_OK)
+    if (code == AS_EXIT_CODE_OK) {
+        as_spec_set_direction(s, before);
         as_desired_state_write(s, text);
+    }
     as_spec_free(s);
     return code;
 }
@@ -116,6 +121,7 @@ static bool is_stored(const struct as_desired_state *d, const struct as_buf *tex
     if (!d->spec)
         return false;
     if (as_spec_parse(&s, &as_desired_state_limits, "", as_buf_slice(text), &none) == 0) {
+        n = !as_spec_same_capacity(d->spec, s);
         as_spec_diff(d->spec, s, count_changed, &n);
         as_spec_free(s);
     } else {
@@ -155,13 +161,16 @@ static int store_file(struct as_desired_state *d, const char *file, struct as_bu
     return 0;
 }
 
-static int64_t replicas_of(struct as_desired_state *d, const struct as_spec_object *app,
-                           const struct as_spec_object *o)
+/* With which it starts. */
+static uint32_t replicas_of(struct as_desired_state *d, const struct as_spec_object *app,
+                            const struct as_spec_object *o)
 {
+    struct as_capacity part = as_spec_capacity(d->spec->file, app, o);
     struct as_id id;
     int64_t n = as_desired_state_scale_of(d, 0, as_spec_id(app, o, &id));
 
-    return n == AS_DESIRED_STATE_UNSCALED ? as_spec_replicas(o) : n;
+    return as_capacity_replicas(&part,
+                                n == AS_DESIRED_STATE_UNSCALED ? as_spec_replicas(o) : (uint32_t)n);
 }
 
 static void put_applications(struct as_desired_state *of, struct as_buf *banner)
@@ -178,7 +187,7 @@ static void put_applications(struct as_desired_state *of, struct as_buf *banner)
             const struct as_spec_object *d =
                 as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
 
-            as_buf_printf(banner, "%s %s × %" PRId64, k ? "," : "",
+            as_buf_printf(banner, "%s %s × %u", k ? "," : "",
                           as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME), replicas_of(of, app, d));
         }
         as_buf_printf(banner, "%s%s\n", route ? ", HTTP requests below " : "", route ? route : "");
@@ -204,7 +213,7 @@ static int prepare(struct as_option_set *opts, const char *python, int end_fd, i
     else if (rc < 0)
         code = rc == AS_EEXISTS ? AS_EXIT_CODE_BUSY : AS_EXIT_CODE_CONFIG;
     if (code == AS_EXIT_CODE_OK && file)
-        code = load_file(opts, python, end_fd, &text, &models, err);
+        code = load_file(opts, python, end_fd, d.spec, &text, &models, err);
     if (code == AS_EXIT_CODE_OK && store_file(&d, file, &text, &models, banner, err) < 0)
         code = AS_EXIT_CODE_FAILED;
     if (code == AS_EXIT_CODE_OK) {

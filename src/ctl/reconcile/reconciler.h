@@ -118,7 +118,8 @@ const struct as_condition *as_reconciler_condition(const struct as_reconciler *r
                                                    struct as_str deployment);
 /* All its replicas are as its target says. */
 bool as_reconciler_is_stable(const struct as_reconciler *r, struct as_str deployment);
-/* Its target number of replicas; 0: there is no such deployment. */
+/* The number of replicas that is asked for, of which target_capacity is a part; of one that follows
+ * its load, that which it is to have. 0: there is no such deployment. */
 uint32_t as_reconciler_replicas(const struct as_reconciler *r, struct as_str deployment);
 struct as_generations *as_reconciler_generations(struct as_reconciler *r);
 

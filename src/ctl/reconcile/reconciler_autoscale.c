@@ -343,6 +343,7 @@ bool as_reconciler_update_scaler(struct as_reconciler_deployment *d,
         as_reconciler_free_scaler(d);
         return was;
     }
+    as_capacity_apply(&d->capacity, &c);
     if (was && !d->deleting)
         change_scaler(d->scaler, &c);
     else

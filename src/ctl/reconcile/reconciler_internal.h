@@ -19,6 +19,7 @@
 #include "base/buf.h"
 #include "conf/spec/spec_spawn.h"
 #include "core/autoscale/autoscaler.h"
+#include "core/autoscale/capacity.h"
 #include "core/autoscale/service_window.h"
 #include "ctl/reconcile/reconciler.h"
 
@@ -100,6 +101,8 @@ struct as_reconciler_deployment {
     uint32_t reported;  /* the target number of replicas that was reported last */
     char *code;         /* the key `code` of its application, or NULL */
     bool clear_failure; /* the next target clears the failure of its last update */
+    /* the part of `scaled` or `declared`, or of the scaler's bounds, that it is to have */
+    struct as_capacity capacity;
     /* to be reported to the owner at the end of the turn */
     bool report_stable;
     uint64_t failed_generation; /* the one that was rolled back, or 0 */
@@ -172,6 +175,9 @@ struct as_reconciler_deployment *as_reconciler_find(const struct as_reconciler *
                                                     struct as_str name);
 /* The number of deployments of the application whose first one is at `first`. */
 uint32_t as_reconciler_application_size(const struct as_reconciler *r, uint32_t first);
+/* The number of replicas of which target_capacity is a part: num_replicas, or what `scale` has set.
+ * Not for one whose number follows the load. */
+uint32_t as_reconciler_whole(const struct as_reconciler_deployment *d);
 /* Adds a deployment that is not in the target but has a process, and starts to delete it. NULL: the
  * facts are invalid. */
 struct as_reconciler_deployment *

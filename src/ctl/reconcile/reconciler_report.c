@@ -30,6 +30,15 @@ struct as_str as_reconciler_slot_message(const struct as_replica_slot *slot)
     }
 }
 
+static void put_capacity(const struct as_reconciler_deployment *d, struct as_buf *text)
+{
+    as_buf_printf(text, "target_capacity: %.6g%% of ", d->capacity.share / 1e3);
+    if (d->scaler)
+        as_buf_str(text, "its minimum and maximum");
+    else
+        as_buf_printf(text, "%u replicas", as_reconciler_whole(d));
+}
+
 void as_reconciler_deployment_message(const struct as_reconciler_deployment *d, struct as_buf *text)
 {
     const struct as_condition *c = as_plan_condition(d->plan);
@@ -43,6 +52,10 @@ void as_reconciler_deployment_message(const struct as_reconciler_deployment *d, 
     if (d->scaled >= 0 && !d->scaler)
         as_buf_printf(text, "%sscaled to %u; num_replicas is %u", text->n > before ? "\n" : "",
                       (unsigned)d->scaled, d->declared);
+    if (d->capacity.share != AS_CAPACITY_UNSET && d->capacity.share != AS_CAPACITY_ALL) {
+        as_buf_str(text, text->n > before ? "\n" : "");
+        put_capacity(d, text);
+    }
     if (d->code && strcmp(d->code, "live") == 0)
         as_buf_printf(text, "%scode: live", text->n > before ? "\n" : "");
 }

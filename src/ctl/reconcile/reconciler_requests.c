@@ -86,7 +86,9 @@ uint32_t as_reconciler_replicas(const struct as_reconciler *r, struct as_str dep
 {
     const struct as_reconciler_deployment *d = as_reconciler_find(r, deployment);
 
-    return d ? as_plan_target(d->plan)->replicas : 0;
+    if (!d)
+        return 0;
+    return d->scaler ? d->scaler->a.target : as_reconciler_whole(d);
 }
 
 /* --- status --- */

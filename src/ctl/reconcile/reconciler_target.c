@@ -1,5 +1,6 @@
 /* Which deployments there are: those of the target generation, and those being deleted. */
 #include "conf/spec/keys/spec_autoscale.h"
+#include "conf/spec/keys/spec_capacity.h"
 #include "conf/spec/spec_diff.h"
 #include "conf/spec/spec_plan.h"
 #include "ctl/reconcile/reconciler_internal.h"
@@ -49,6 +50,7 @@ static struct as_reconciler_deployment *add_deployment(struct as_reconciler *r, 
 
     d->reconciler = r;
     d->scaled = -1;
+    d->capacity.share = AS_CAPACITY_UNSET;
     d->name = as_str_dup(id);
     d->application = as_str_dup(as_id_application(id));
     /* names were checked when the spec was parsed */
@@ -80,12 +82,22 @@ void as_reconciler_free_deployment(struct as_reconciler_deployment *d)
     free(d);
 }
 
+static uint32_t whole_number(const struct as_reconciler_deployment *d, uint32_t declared)
+{
+    return d->scaled >= 0 ? (uint32_t)d->scaled : declared;
+}
+
+uint32_t as_reconciler_whole(const struct as_reconciler_deployment *d)
+{
+    return whole_number(d, d->declared);
+}
+
 /* The number of replicas that is asked for now; declared: that of the generation. */
 static uint32_t asked_replicas(const struct as_reconciler_deployment *d, uint32_t declared)
 {
     if (d->scaler)
         return d->scaler->a.target;
-    return d->scaled >= 0 ? (uint32_t)d->scaled : declared;
+    return as_capacity_replicas(&d->capacity, whole_number(d, declared));
 }
 
 /* Without a stable version there is nothing to roll back to: min_ready would only delay the first
@@ -134,6 +146,16 @@ static void start_plan(struct as_reconciler_deployment *d)
     as_reconciler_report_status(d);
 }
 
+/* True: the percentage has changed. Of the direction only the scaler needs to know. */
+static bool update_capacity(struct as_reconciler_deployment *d, const struct as_spec *s,
+                            const struct as_generations_deployment *specs)
+{
+    int32_t was = d->capacity.share;
+
+    d->capacity = as_spec_capacity(s->file, specs->app, specs->deployment);
+    return d->capacity.share != was;
+}
+
 /* True: one of the numbers has changed. */
 static bool update_replica_numbers(struct as_reconciler_deployment *d,
                                    const struct as_generations_deployment *specs)
@@ -165,13 +187,13 @@ static bool update_code(struct as_reconciler_deployment *d, const struct as_spec
     return true;
 }
 
-static void set_deployment_target(struct as_reconciler *r,
+static void set_deployment_target(struct as_reconciler *r, const struct as_spec *s,
                                   const struct as_generations_deployment *specs)
 {
     struct as_id id;
     struct as_reconciler_deployment *d =
         as_reconciler_find(r, as_spec_id(specs->app, specs->deployment, &id));
-    bool is_new = !d, numbers_changed, code_changed;
+    bool is_new = !d, capacity_changed, numbers_changed, code_changed;
     const struct as_plan_target *was;
     struct as_plan_target t;
     as_ns now = as_loop_now(r->loop);
@@ -179,11 +201,12 @@ static void set_deployment_target(struct as_reconciler *r,
     if (!d)
         d = add_deployment(r, id.s);
     d->in_target = true;
+    capacity_changed = update_capacity(d, s, specs);
     numbers_changed = update_replica_numbers(d, specs);
     code_changed = update_code(d, specs->app);
-    if ((numbers_changed || code_changed) && !is_new)
+    if ((capacity_changed || numbers_changed || code_changed) && !is_new)
         as_reconciler_report_status(d);
-    if (is_unchanged(d, specs) && !d->clear_failure)
+    if (!capacity_changed && is_unchanged(d, specs) && !d->clear_failure)
         return;
     d->clear_failure = false;
     t = make_target(d, specs, r->generation);
@@ -236,7 +259,7 @@ void as_reconciler_set_target(struct as_reconciler *r, uint64_t generation, stru
         r->deployments[i]->in_target = false;
     target = as_generations_get(&r->generations, generation);
     for (struct as_spec_walk w = {0}; as_spec_next(target->file, &w);)
-        set_deployment_target(r, &(struct as_generations_deployment){w.app, w.deployment});
+        set_deployment_target(r, target, &(struct as_generations_deployment){w.app, w.deployment});
     for (uint32_t i = 0; i < r->n; i++) {
         if (!r->deployments[i]->in_target)
             delete_deployment(r->deployments[i]);
@@ -295,7 +318,7 @@ static const struct as_plan_target *restore_target(struct as_reconciler_deployme
     *t = make_target(d, &specs, generation);
     then = d->reconciler->ops.find_scale(d->reconciler->ctx, generation, as_str_of(d->name));
     if (d->scaled < 0 && then >= 0)
-        t->replicas = (uint32_t)then;
+        t->replicas = as_capacity_replicas(&d->capacity, (uint32_t)then);
     return t;
 }
 

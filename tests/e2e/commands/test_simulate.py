@@ -150,6 +150,19 @@ def test_replicas_follow_the_load(tmp_path, trace):
     assert fixed["replicas_started"] == 0 and "max_replicas" not in fixed and fixed["num_replicas"] == 3
 
 
+@pytest.mark.parametrize("capacity, replicas, most", [(None, 3, 8), (50, 2, 4), (0, 0, 0)])
+def test_a_part_of_the_replicas(tmp_path, trace, capacity, replicas, most):
+    deployments = [{"name": "fixed", "num_replicas": 3}, {"name": "scaled", "autoscaling_config": {"min_replicas": 1, "max_replicas": 8}}]
+    file = {"applications": [{"name": "shop", "import_path": "shop:app", "deployments": deployments}], "target_capacity": capacity}
+    (tmp_path / "part.yaml").write_text(json.dumps(file))
+
+    def simulate(name):
+        return json.loads(run("simulate", tmp_path / "part.yaml", "--deployment", name, "--json", "--trace",
+                              trace("arrival_s,service_ms\n0,10\n"), code=0, env=ENV).stdout)  # fmt: skip
+    assert simulate("fixed")["num_replicas"] == replicas
+    assert simulate("scaled")["max_replicas"] == most
+
+
 def test_multiplexed_models(result, trace):
     """Each of two models is loaded once, by a replica of its own."""
     rows = "".join(f"{2 * i},10,{'ab'[i % 2]}\n" for i in range(20))
