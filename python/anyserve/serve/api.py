@@ -233,12 +233,13 @@ def status() -> ServeStatus:
     if server is None:
         return ServeStatus()
     try:
-        rows = server.client.status()["applications"]
+        found = server.client.status()
     except NoServer:
         return ServeStatus()
     return ServeStatus({platform.node(): ProxyStatus.HEALTHY},
-                       {name: _application_overview(row) for name, row in rows.items()
-                        if not name.startswith(HIDDEN)})  # fmt: skip
+                       {name: _application_overview(row) for name, row in found["applications"].items()
+                        if not name.startswith(HIDDEN)},
+                       found.get("target_capacity"))  # fmt: skip
 
 
 def _find_locally(application: str, deployment: Optional[str] = None) -> Optional[DeploymentHandle[Any]]:

@@ -173,6 +173,38 @@ def test_what_programs_have_deployed_stays(started):
     assert started.run("config", "-n", "program") == 'No config has been deployed for application "program".\n'
 
 
+def test_target_capacity_is_of_the_applications_of_files(started):
+    started.world.run("""
+        from anyserve import serve
+
+        @serve.deployment(num_replicas=2)
+        def five():
+            return 5
+
+        serve.run(five.bind(), name="program", route_prefix="/p")
+    """)
+
+    def deploy(capacity):
+        file = {"target_capacity": capacity, "applications": [{"name": "file", "import_path": "shop:app"}]}
+        started.run("deploy", started.write("serve.yaml", file))
+        assert "target_capacity" not in started.stderr
+        wait.until(lambda: started.is_running(["file", "program"]) and states("file", "Shop")["status"] == "HEALTHY",
+                   lambda: started.run("status"))  # fmt: skip
+        assert started.status()["target_capacity"] == capacity
+        return states("file", "Shop")["replica_states"]
+
+    def states(application, name):
+        return started.status()["applications"][application]["deployments"][name]
+
+    assert started.status()["target_capacity"] is None
+    assert deploy(50) == {"RUNNING": 1}
+    assert states("program", "five")["replica_states"] == {"RUNNING": 2}
+    assert deploy(100.0) == {"RUNNING": 2}
+    assert deploy(0) == {}
+    assert started.call("program") == "5"
+    assert deploy(None) == {"RUNNING": 2}
+
+
 def test_logging_config_of_an_application_is_for_all_its_deployments(started):
     entry = {"name": "logs", "import_path": "shop:both", "logging_config": {"log_level": "ERROR"}}
     started.run("deploy", started.write("serve.yaml", {"applications": [entry]}))
@@ -182,6 +214,7 @@ def test_logging_config_of_an_application_is_for_all_its_deployments(started):
 
 
 BAD = """\
+target_capacity: 100.5
 proxy_locaton: EveryNode
 http_options:
   port: x
@@ -204,22 +237,23 @@ applications:
     replicas: 1
 """
 COMPLAINTS = """\
-1:1: proxy_locaton: unknown key; did you mean 'proxy_location'?
-3:3: http_options.port: is an integer from 0 to 65535, not 'x'
-4:3: http_options.hots: unknown key; did you mean 'host'?
-7:5: applications[0].import_path: Got invalid import path "shop".
-8:5: applications[0].host: Host 1.2.3.4 is set in the config for application `a`.
-9:5: applications[0].route_prefix: Got "a" for route_prefix. Route prefix must start with "/".
-10:19: applications[0].runtime_env.pip: 'pip' is not supported
-10:29: applications[0].runtime_env.working_dir: 's3://x' is a URI
-12:9: applications[0].deployments[0].nam: unknown key; did you mean 'name'?
-12:9: applications[0].deployments[0]: needs the key 'name'
-13:9: applications[0].deployments[0].num_replicas: is an integer from 0 to 1024, not -1
-14:9: applications[0].deployments[0].ray_actor_options: Specifying 'num_cpu' in ray_actor_options is not allowed.
-15:9: applications[0].deployments[0].backpressure_config: BackpressureConfig.status_code is 503 or 429, not 200
-17:9: applications[0].deployments[1].gang_scheduling_config: is not supported yet
-18:5: applications[1].name: application name 'a' is that of applications[0], too
-20:5: applications[1].replicas: unknown key
+1:1: target_capacity: is a number from 0 to 100, not 100.5
+2:1: proxy_locaton: unknown key; did you mean 'proxy_location'?
+4:3: http_options.port: is an integer from 0 to 65535, not 'x'
+5:3: http_options.hots: unknown key; did you mean 'host'?
+8:5: applications[0].import_path: Got invalid import path "shop".
+9:5: applications[0].host: Host 1.2.3.4 is set in the config for application `a`.
+10:5: applications[0].route_prefix: Got "a" for route_prefix. Route prefix must start with "/".
+11:19: applications[0].runtime_env.pip: 'pip' is not supported
+11:29: applications[0].runtime_env.working_dir: 's3://x' is a URI
+13:9: applications[0].deployments[0].nam: unknown key; did you mean 'name'?
+13:9: applications[0].deployments[0]: needs the key 'name'
+14:9: applications[0].deployments[0].num_replicas: is an integer from 0 to 1024, not -1
+15:9: applications[0].deployments[0].ray_actor_options: Specifying 'num_cpu' in ray_actor_options is not allowed.
+16:9: applications[0].deployments[0].backpressure_config: BackpressureConfig.status_code is 503 or 429, not 200
+18:9: applications[0].deployments[1].gang_scheduling_config: is not supported yet
+19:5: applications[1].name: application name 'a' is that of applications[0], too
+21:5: applications[1].replicas: unknown key
 """
 
 

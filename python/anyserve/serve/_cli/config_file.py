@@ -36,6 +36,7 @@ class Config(NamedTuple):
     http: Optional[HTTPOptions]
     grpc: Optional[gRPCOptions]
     log: Optional[LoggingConfig]
+    capacity: Optional[float] = None  # target_capacity
 
 
 # --- checks ---
@@ -240,10 +241,7 @@ def _check_unique(doc: Document, applications: List[Dict[str, Any]]) -> None:
 
 
 def _no_effect(doc: Document, top: Mapping[str, Any]) -> None:
-    checks: Dict[str, Callable[[Any], Any]] = {
-        "proxy_location": lambda v: ProxyLocation("Disabled" if v == "NoServer" else v),
-        "target_capacity": _check_capacity,
-    }
+    checks: Dict[str, Callable[[Any], Any]] = {"proxy_location": lambda v: ProxyLocation("Disabled" if v == "NoServer" else v)}
     models: Dict[str, Type[Model]] = {"controller_options": ControllerOptions, "tracing_config": TracingConfig}
     for key, kind in models.items():
         _model(doc, (key,), kind, top.get(key))
@@ -258,9 +256,13 @@ def _no_effect(doc: Document, top: Mapping[str, Any]) -> None:
             _options.say_no_effect(key)
 
 
-def _check_capacity(value: Any) -> None:
+def _capacity(doc: Document, value: Any) -> Optional[float]:
+    if value is None:
+        return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 100:
-        raise ValueError("is a number from 0 to 100, not %r" % (value,))
+        doc.wrong(("target_capacity",), "is a number from 0 to 100, not %r" % (value,))
+        return None
+    return value
 
 
 def read(path: str) -> Config:
@@ -287,9 +289,10 @@ def read(path: str) -> Config:
         for application in applications:
             application["grpc_servicer_functions"] = list(grpc.grpc_servicer_functions)
     log = _model(doc, ("logging_config",), LoggingConfig, top.get("logging_config"))
+    capacity = _capacity(doc, top.get("target_capacity"))
     _no_effect(doc, top)
     doc.check()
-    return Config(doc, applications, logs, http, grpc, log)
+    return Config(doc, applications, logs, http, grpc, log, capacity)
 
 
 def of_import_path(import_path: str, name: Optional[str], args: Mapping[str, str], runtime_env: Mapping[str, Any]) -> Config:

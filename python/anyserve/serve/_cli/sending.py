@@ -88,9 +88,12 @@ def _with_logging(config: Config, names: Mapping[str, Set[str]]) -> List[Dict[st
     return out
 
 
-def _text_of(applications: Sequence[Mapping[str, Any]]) -> _Text:
+def _text_of(config: Config, applications: Sequence[Mapping[str, Any]]) -> _Text:
+    file: Dict[str, Any] = {"applications": list(applications)}
+    if config.capacity is not None:
+        file["target_capacity"] = config.capacity
     text = _Text()
-    text.add({"applications": list(applications)}, ())
+    text.add(file, ())
     return text
 
 
@@ -102,10 +105,10 @@ def _once(server: Server, config: Config) -> int:
     programs = [row["deployed_app_config"] for name, row in status["applications"].items()
                 if row.get("source") == "imperative" and name not in mine]  # fmt: skip
     applications: List[Dict[str, Any]] = config.applications
-    text = _text_of([*applications, *programs])
+    text = _text_of(config, [*applications, *programs])
     try:
         if config.logging:
-            text = _text_of([*_with_logging(config, _names_of(server, text)), *programs])
+            text = _text_of(config, [*_with_logging(config, _names_of(server, text)), *programs])
         target = "%s?generation=%d" % (PATH, status["generation"])
         return int(server.client.request("PUT", target, text.content())["generation"])
     except ControlError as e:
