@@ -471,7 +471,8 @@ static void begin(struct world *w)
                                  .parts = {4, 100000},
                                  .call_credit = 6,
                                  .call_credit_bytes = 200000,
-                                 .max_report = 100};
+                                 .max_report = 100,
+                                 .max_models = 5};
     int fds[2], err;
 
     signal(SIGPIPE, SIG_IGN); /* the dispatcher hangs up in the middle of our script */

@@ -70,6 +70,7 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
         .call_credit = (uint32_t)as_option_u64(o, AS_OPT_CALL_CREDIT),
         .call_credit_bytes = as_option_u64(o, AS_OPT_CALL_CREDIT_BYTES),
         .max_report = (uint32_t)as_option_u64(o, AS_OPT_MAX_REPORT_BYTES),
+        .max_models = (uint32_t)as_option_u64(o, AS_OPT_MAX_MODELS_PER_REPLICA),
         .max_stats = (uint32_t)as_option_u64(o, AS_OPT_MAX_SCALING_STATS),
         .max_stats_bytes = (uint32_t)as_option_u64(o, AS_OPT_MAX_SCALING_STATS_BYTES),
     };

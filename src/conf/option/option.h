@@ -235,6 +235,9 @@ enum as_option_type {
       "bytes of those calls; the last call may exceed it")                                         \
     X(MAX_REPORT_BYTES, "max-report-bytes", SIZE, 0, 256 << 10, "256K", "", RD, "Queues",          \
       "size of one report of a replica (its metrics, its models); a larger one is ignored")        \
+    X(MAX_MODELS_PER_REPLICA, "max-models-per-replica", INT, 1, 65536, "1024", "", RD, "Queues",   \
+      "multiplexed models by which a replica is chosen; of a longer report of models the last "    \
+      "ones")                                                                                      \
     X(MAX_SCALING_STATS, "max-scaling-stats", INT, 1, 1024, "64", "", RD, "Queues",                \
       "values that record_autoscaling_stats of one replica may have; with more all are ignored")   \
     X(MAX_SCALING_STATS_BYTES, "max-scaling-stats-bytes", SIZE, 2, 32 << 10, "4K", "", RD,         \

@@ -78,8 +78,8 @@ struct as_replica {
     /* routing */
     uint64_t id;
     struct as_place place;
-    struct as_group own; /* requests that wait for it alone */
-    struct as_list held; /* its struct as_holding */
+    struct as_group own;     /* requests that wait for it alone */
+    struct as_holding *held; /* the models that it holds, by key */
     uint32_t n_held;
     struct as_sticky_member sessions;
 };
@@ -96,8 +96,10 @@ struct as_deployment {
     /* Requests may prefer replicas: because of the policy, of models, or of a router of the user's
      * own. Then nothing is prefetched, since what waits in a worker would go before them. */
     bool prefers;
-    struct as_held *models;    /* multiplexed models that are held or waited for, by key */
-    bool multiplexed;          /* some replica has said which ones it holds */
+    struct as_held *models; /* multiplexed models that are held or waited for, by key */
+    bool multiplexed;       /* some replica has said which ones it holds */
+    struct as_list waited;  /* the groups of those that requests wait for */
+    uint32_t n_waited;
     struct as_list preferring; /* QUEUED requests that wait for certain replicas; not in `queue` */
     uint32_t n_preferring;
     bool pulls; /* what waits for certain replicas may have room at one: as_preference_run */

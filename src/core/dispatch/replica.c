@@ -31,7 +31,6 @@ int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, void *lin
     r->cap = r->warm_width = UINT32_MAX;
     r->ready_since = r->next_step = AS_NEVER;
     as_list_init(&r->by_load);
-    as_list_init(&r->held);
     as_group_init(&r->own, r);
     as_sticky_member_init(&r->sessions);
     r->id = ++d->last_id;

@@ -42,6 +42,7 @@ struct as_fleet_conf {
     uint32_t call_credit;         /* calls that one request of a worker may have open at once … */
     uint64_t call_credit_bytes;   /* … and the bytes of these */
     uint32_t max_report;          /* bytes of a REPORT that is kept */
+    uint32_t max_models;          /* of a REPORT of models, how many count: the last ones */
     uint32_t max_stats;           /* values of one with statistics for autoscaling … */
     uint32_t max_stats_bytes;     /* … and its bytes */
 };

@@ -296,9 +296,10 @@ struct as_route_ids as_fleet_find_ids(const struct as_fleet_deployment *d,
                                       const struct as_payload *p);
 /* Sets the keys of a request's model and session, as its payload names them. */
 void as_fleet_set_keys(const struct as_fleet_deployment *d, struct as_call *c);
-/* models: a checked report of multiplexed models. */
-void as_fleet_set_held(const struct as_fleet_deployment *d, struct as_replica *r,
-                       struct as_str models);
+/* models: a checked report of multiplexed models, of which the last as_fleet_conf.max_models count.
+ * Returns how many it has; 0: out of memory. */
+uint32_t as_fleet_set_held(const struct as_fleet_deployment *d, struct as_replica *r,
+                           struct as_str models);
 /* Before the replica's first slots. Its name has its number, so that a process that replaces
  * another one has the same place on a ring of hashes. */
 void as_fleet_set_place(struct as_replica *r, struct as_str name);

@@ -127,16 +127,19 @@ void as_fleet_set_keys(const struct as_fleet_deployment *d, struct as_call *c)
     c->core.session_key = ids.session.n ? as_route_key(ids.session, seed) : 0;
 }
 
-void as_fleet_set_held(const struct as_fleet_deployment *d, struct as_replica *r,
-                       struct as_str models)
+uint32_t as_fleet_set_held(const struct as_fleet_deployment *d, struct as_replica *r,
+                           struct as_str models)
 {
     uint64_t *keys;
-    uint32_t n;
+    const uint64_t *last;
+    uint32_t n, most = d->fleet->conf.max_models;
 
     if (as_route_read_models(models, d->fleet->conf.deployment.seed, &keys, &n))
-        return; /* out of memory: a worse choice only */
-    as_replica_set_held(r, keys, n, as_loop_now(d->fleet->loop));
+        return 0; /* a worse choice only */
+    last = n > most ? keys + (n - most) : keys;
+    as_replica_set_held(r, last, AS_MIN(n, most), as_loop_now(d->fleet->loop));
     free(keys);
+    return n;
 }
 
 void as_fleet_set_place(struct as_replica *r, struct as_str name)

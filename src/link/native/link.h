@@ -136,6 +136,7 @@ struct as_link {
     struct as_service_set *services;      /* of its SERVICES; NULL: none */
     struct as_caller *caller;             /* its own calls; NULL: it has made none */
     struct as_buf reports[AS_REPORT_END]; /* the last REPORT of each kind */
+    bool models_cut;                      /* the one of models has more than may count */
     bool report_refused;                  /* … and whether the newest one was refused */
     bool is_driver;                       /* HELLO said so, with the token for it */
     bool calls_here;                      /* a driver that has not moved to another dispatcher */
@@ -289,6 +290,8 @@ void as_link_on_stream_credit(struct as_link *l, const struct as_frame *f);
 /* --- link_report.c --- */
 
 void as_link_on_report(struct as_link *l, const struct as_frame *f);
+/* The replica holds what the last report of models says. */
+void as_link_apply_models(struct as_link *l);
 void as_link_on_policy(struct as_link *l, const struct as_frame *f);
 void as_link_free_reports(struct as_link *l);
 

@@ -291,8 +291,7 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
         as_upstream_init_models(&l->up);
         as_fleet_set_place(l->up.replica, as_str_of(l->up.name));
         if (l->reports[AS_REPORT_MODEL_IDS].n)
-            as_fleet_set_held(l->up.deploy, l->up.replica,
-                              as_buf_slice(&l->reports[AS_REPORT_MODEL_IDS]));
+            as_link_apply_models(l);
         as_link_move(l, AS_LINK_READY);
         l->last_ping = now;
     }

@@ -17,6 +17,21 @@ static void refuse_report(struct as_link *l, uint32_t kind, const char *why)
     l->report_refused = true;
 }
 
+void as_link_apply_models(struct as_link *l)
+{
+    const struct as_fleet *f = l->up.fleet;
+    uint32_t n = as_fleet_set_held(l->up.deploy, l->up.replica,
+                                   as_buf_slice(&l->reports[AS_REPORT_MODEL_IDS]));
+    bool cut = n > f->conf.max_models;
+
+    if (cut && !l->models_cut) /* until a report fits */
+        as_log_event(f->log, AS_LOG_WARN, "models_cut",
+                     "replica=%s models=%u limit=%u reason=\"it has more than "
+                     "--max-models-per-replica; the last ones of its report count\"",
+                     as_id_shown_z(l->up.name), n, f->conf.max_models);
+    l->models_cut = cut;
+}
+
 void as_link_on_report(struct as_link *l, const struct as_frame *f)
 {
     struct as_frame_report r;
@@ -45,7 +60,7 @@ void as_link_on_report(struct as_link *l, const struct as_frame *f)
     l->report_refused = false;
     as_buf_set(&l->reports[r.kind], r.text);
     if (r.kind == AS_REPORT_MODEL_IDS && l->up.replica)
-        as_fleet_set_held(l->up.deploy, l->up.replica, r.text);
+        as_link_apply_models(l);
     if (r.kind == AS_REPORT_AUTOSCALING) {
         l->up.stats_at = as_clock_read(CLOCK_REALTIME);
         as_fleet_stats_changed(&l->up);

@@ -19,6 +19,7 @@ AS_UNUSED static struct as_fleet_conf calls_conf(void)
     conf.call_credit = 4;
     conf.call_credit_bytes = 1 << 20;
     conf.max_report = 1000;
+    conf.max_models = 3;
     conf.max_stats = 4;
     conf.max_stats_bytes = 100;
     conf.max_message = 4 << 20;

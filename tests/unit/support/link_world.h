@@ -185,6 +185,7 @@ AS_UNUSED static struct as_fleet_conf usual(void)
                                   .max_message = 1 << 20,
                                   .max_body = 1 << 20,
                                   .max_report = 1000,
+                                  .max_models = 3,
                                   .max_stats = 4,
                                   .max_stats_bytes = 100,
                                   .parts = {4, 100000},

@@ -13,6 +13,7 @@ static inline struct as_fleet_conf asking(void)
     c.deployment.router = (struct as_router_conf)AS_ROUTER_CONF_DEFAULT;
     c.deployment.router.ask_timeout = 60 * AS_SEC;
     c.max_report = AS_FRAME_REPORT_MAX;
+    c.max_models = 1024;
     return c;
 }
 

@@ -47,17 +47,15 @@ static void forget_unused(struct as_deployment *d, struct as_held *m)
 
 static struct as_holding *find_holding(const struct as_held *m, const struct as_replica *r)
 {
-    for (uint32_t i = 0; i < m->group.n_members && r->n_held >= m->group.n_members; i++) {
-        if (m->group.members[i]->replica == r)
-            return m->group.members[i];
-    }
-    if (r->n_held >= m->group.n_members)
-        return NULL;
-    AS_LIST_EACH_ENTRY(h, struct as_holding, of_replica, &r->held) { /* the shorter way */
-        if (h->group == &m->group)
-            return h;
-    }
-    return NULL;
+    struct as_holding *h;
+
+    HASH_FIND(hh, r->held, &m->key, sizeof(m->key), h);
+    return h;
+}
+
+bool as_multiplex_is_member(const struct as_replica *r, struct as_group *g)
+{
+    return find_holding(AS_CONTAINER(g, struct as_held, group), r) != NULL;
 }
 
 bool as_multiplex_holds(const struct as_replica *r, const struct as_request *q)
@@ -72,13 +70,13 @@ static struct as_holding *add_holding(struct as_held *m, struct as_replica *r)
     struct as_holding *h = as_xalloc(sizeof(*h));
     struct as_group *g = &m->group;
 
-    *h = (struct as_holding){.group = g, .replica = r, .index = g->n_members};
+    *h = (struct as_holding){.key = m->key, .group = g, .replica = r, .index = g->n_members};
     if (g->n_members == g->cap_members) {
         g->cap_members = g->cap_members ? 2 * g->cap_members : 4;
         g->members = as_xrealloc(g->members, g->cap_members * sizeof(struct as_holding *));
     }
     g->members[g->n_members++] = h;
-    as_list_push(&r->held, &h->of_replica);
+    HASH_ADD(hh, r->held, key, sizeof(h->key), h);
     r->n_held++;
     return h;
 }
@@ -121,7 +119,7 @@ static void remove_holding(struct as_deployment *d, struct as_held *m, struct as
 
     g->members[h->index] = g->members[--g->n_members];
     g->members[h->index]->index = h->index;
-    as_list_remove(&h->of_replica);
+    HASH_DEL(r->held, h);
     r->n_held--;
     free(h);
     if (m->loading == r)
@@ -265,24 +263,27 @@ static void count_sent(struct as_deployment *d)
 void as_replica_set_held(struct as_replica *r, const uint64_t *models, uint32_t n, as_ns now)
 {
     struct as_deployment *d = r->deployment;
+    struct as_holding *h, *next;
 
     if (!d->multiplexed) {
         d->multiplexed = true;
         count_sent(d);
         as_deployment_update_preferences(d);
     }
-    AS_LIST_EACH_ENTRY(h, struct as_holding, of_replica, &r->held) {
+    HASH_ITER(hh, r->held, h, next)
+    {
         h->reported = false;
     }
     for (uint32_t i = 0; i < n; i++) {
         struct as_held *m = ensure_model(d, models[i]);
-        struct as_holding *h = find_holding(m, r);
 
+        h = find_holding(m, r);
         if (!h)
             h = add_holding(m, r);
         h->reported = true;
     }
-    AS_LIST_EACH_ENTRY(h, struct as_holding, of_replica, &r->held) {
+    HASH_ITER(hh, r->held, h, next)
+    {
         if (!h->reported && !h->sent)
             remove_holding(d, AS_CONTAINER(h->group, struct as_held, group), h);
     }
@@ -292,14 +293,20 @@ void as_replica_set_held(struct as_replica *r, const uint64_t *models, uint32_t 
 
 void as_multiplex_on_closed(struct as_replica *r)
 {
-    AS_LIST_EACH_ENTRY(h, struct as_holding, of_replica, &r->held) {
+    struct as_holding *h, *next;
+
+    HASH_ITER(hh, r->held, h, next)
+    {
         find_loader(r->deployment, AS_CONTAINER(h->group, struct as_held, group));
     }
 }
 
 void as_multiplex_remove_replica(struct as_replica *r)
 {
-    AS_LIST_EACH_ENTRY(h, struct as_holding, of_replica, &r->held) {
+    struct as_holding *h, *next;
+
+    HASH_ITER(hh, r->held, h, next)
+    {
         remove_holding(r->deployment, AS_CONTAINER(h->group, struct as_held, group), h);
     }
 }
@@ -313,15 +320,20 @@ void as_multiplex_fini(struct as_deployment *d)
 bool as_multiplex_ok(const struct as_deployment *d)
 {
     struct as_held *m, *next;
+    uint32_t n_waited = 0;
 
     HASH_ITER(hh, d->models, m, next)
     {
         uint32_t n = m->group.n_members;
 
+        n_waited += m->group.n != 0;
+        if (as_list_empty(&m->group.waited) != !m->group.n)
+            return false;
         for (uint32_t i = 0; i < n; i++) {
             const struct as_holding *h = m->group.members[i];
 
-            if (h->group != &m->group || h->index != i || (!h->reported && !h->sent))
+            if (h->group != &m->group || h->index != i || (!h->reported && !h->sent) ||
+                find_holding(m, h->replica) != h)
                 return false;
         }
         if (!n && !m->group.n && !m->loader)
@@ -332,5 +344,5 @@ bool as_multiplex_ok(const struct as_deployment *d)
         if (!n && m->group.n && !m->loader)
             return false;
     }
-    return true;
+    return n_waited == d->n_waited;
 }

@@ -19,6 +19,8 @@ static inline bool as_multiplex_applies(const struct as_deployment *d, const str
 {
     return d->multiplexed && q->model_key;
 }
+/* g, the group of a model, has r as a member. */
+bool as_multiplex_is_member(const struct as_replica *r, struct as_group *g);
 /* r holds q's model, or is loading it. */
 bool as_multiplex_holds(const struct as_replica *r, const struct as_request *q);
 /* Fills the preference of a request for a model. */

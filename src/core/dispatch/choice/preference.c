@@ -1,41 +1,10 @@
 /* Requests that wait for certain replicas. */
 #include "core/dispatch/choice/preference.h"
 
+#include "core/dispatch/choice/group.h"
 #include "core/dispatch/choice/multiplex.h"
 #include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
-
-/* --- groups --- */
-
-void as_group_init(struct as_group *g, struct as_replica *only)
-{
-    *g = (struct as_group){.replica = only};
-    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
-        as_list_init(&g->line[p]);
-}
-
-static bool is_free_for(const struct as_replica *r, const struct as_request *q)
-{
-    return r->free_at != AS_NOWHERE && as_replica_can_execute(r, q);
-}
-
-struct as_replica *as_group_find_free(struct as_group *g, const struct as_request *q)
-{
-    struct as_replica *best = NULL;
-    uint32_t n = AS_MIN(g->n_members, AS_GROUP_SCAN);
-
-    if (g->replica)
-        return is_free_for(g->replica, q) ? g->replica : NULL;
-    for (uint32_t i = 0; i < n; i++) {
-        struct as_replica *r = g->members[(g->next + i) % g->n_members]->replica;
-
-        if (is_free_for(r, q) && (!best || r->unanswered < best->unanswered))
-            best = r;
-    }
-    if (n == AS_GROUP_SCAN)
-        g->next = (g->next + n) % g->n_members;
-    return best;
-}
 
 /* q may be the next of its priority. */
 static void consider(const struct as_deployment *d, struct as_request *q,
@@ -80,8 +49,19 @@ static void find_in_group(const struct as_replica *r, struct as_group *g,
 
 void as_preference_find(struct as_replica *r, struct as_request *best[AS_PRIORITIES])
 {
+    const struct as_deployment *d = r->deployment;
+    const struct as_holding *h, *next;
+
     find_in_group(r, &r->own, best);
-    AS_LIST_EACH_ENTRY(h, const struct as_holding, of_replica, &r->held) {
+    if (d->n_waited < r->n_held) {
+        AS_LIST_EACH_ENTRY(g, struct as_group, waited, &d->waited) {
+            if (as_multiplex_is_member(r, g))
+                find_in_group(r, g, best);
+        }
+        return;
+    }
+    HASH_ITER(hh, r->held, h, next)
+    {
         find_in_group(r, h->group, best);
     }
 }
@@ -140,38 +120,12 @@ static struct as_preference *acquire_preference(struct as_deployment *d, struct 
     return t;
 }
 
-static void leave_line(struct as_deployment *d, struct as_preference_link *l)
-{
-    struct as_group *g = l->group;
-
-    l->waits = false;
-    as_list_remove(&l->node);
-    if (--g->n <= AS_LINE_SCAN && g->cut) { /* what was out of sight may fit a free replica */
-        g->cut = false;
-        d->pulls = true;
-    }
-}
-
 static void leave_lines(struct as_deployment *d, struct as_preference *t)
 {
     for (uint32_t i = 0; i < t->n; i++) {
         if (t->links[i].waits)
-            leave_line(d, &t->links[i]);
+            as_group_leave(d, &t->links[i]);
     }
-}
-
-static void enter_line(struct as_preference_link *l)
-{
-    const struct as_request *q = l->preference->request;
-    struct as_list *line = &l->group->line[q->priority], *at = line->prev;
-
-    while (at != line &&
-           as_request_is_older(
-               q, AS_LIST_ENTRY(at, struct as_preference_link, node)->preference->request))
-        at = at->prev;
-    as_list_insert_after(at, &l->node);
-    l->group->n++;
-    l->waits = true;
 }
 
 /* Puts q to the user's router. True: its choice is in *ret. */
@@ -333,11 +287,11 @@ static void set_due(struct as_deployment *d, struct as_preference *t, as_ns now)
     d->ops.wake(d->ctx, AS_MAX(next, now + 1));
 }
 
-static void enter_lines(struct as_preference *t, as_ns now)
+static void enter_lines(struct as_deployment *d, struct as_preference *t, as_ns now)
 {
     for (uint32_t i = 0; i < t->n; i++) {
         if (t->links[i].group && !t->links[i].waits && t->links[i].from <= now)
-            enter_line(&t->links[i]);
+            as_group_enter(d, &t->links[i]);
     }
 }
 
@@ -346,7 +300,7 @@ void as_preference_wait(struct as_deployment *d, struct as_request *q, as_ns now
     AS_ASSERT(q->state == AS_REQ_QUEUED && q->preference);
     as_list_push(&d->preferring, &q->node);
     d->n_preferring++;
-    enter_lines(q->preference, now);
+    enter_lines(d, q->preference, now);
     set_due(d, q->preference, now);
 }
 
@@ -370,7 +324,7 @@ static void advance(struct as_deployment *d, struct as_request *q, as_ns now)
     }
     r = decide(d, q, now);
     if (q->preference) {
-        enter_lines(t, now);
+        enter_lines(d, t, now);
         set_due(d, t, now);
         return;
     }
@@ -401,7 +355,7 @@ static bool drop_link(struct as_preference *t, struct as_replica *r)
         if (l->group == &r->own) {
             dropped = true;
             if (l->waits)
-                leave_line(r->deployment, l);
+                as_group_leave(r->deployment, l);
             l->group = NULL;
         }
         waits = waits || l->waits;
@@ -552,28 +506,9 @@ static bool preference_is_ok(const struct as_deployment *d, const struct as_pref
     return d->prefers;
 }
 
-static bool group_ok(const struct as_group *g)
-{
-    uint32_t n = 0;
-
-    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
-        const struct as_request *before = NULL;
-
-        for (const struct as_list *it = g->line[p].next; it != &g->line[p]; it = it->next, n++) {
-            const struct as_preference_link *l =
-                AS_LIST_ENTRY((struct as_list *)(uintptr_t)it, struct as_preference_link, node);
-
-            if (l->group != g || !l->waits || l->preference->request->priority != p ||
-                (before && as_request_is_older(l->preference->request, before)))
-                return false;
-            before = l->preference->request;
-        }
-    }
-    return n == g->n;
-}
-
 bool as_preference_ok(const struct as_deployment *d)
 {
+    const struct as_holding *h, *next;
     uint32_t n = 0;
 
     for (const struct as_list *it = d->preferring.next; it != &d->preferring; it = it->next, n++) {
@@ -583,10 +518,11 @@ bool as_preference_ok(const struct as_deployment *d)
     for (uint32_t i = 0; i < d->n_replicas; i++) {
         const struct as_replica *r = d->replicas[i];
 
-        if (!group_ok(&r->own))
+        if (!as_group_ok(&r->own))
             return false;
-        AS_LIST_EACH_ENTRY(h, const struct as_holding, of_replica, &r->held) {
-            if (!group_ok(h->group))
+        HASH_ITER(hh, r->held, h, next)
+        {
+            if (!as_group_ok(h->group))
                 return false;
         }
     }

@@ -7,7 +7,8 @@
  * (core/queue/queue.h).
  *
  * So a replica with a free slot compares the heads of its groups' lines with the head of the queue
- * and takes the oldest. That takes time in proportion to its groups. Requests that wait here count
+ * and takes the oldest. That takes time in proportion to its groups, or to the models that requests
+ * wait for, whichever are fewer. Requests that wait here count
  * as queued; they keep their deadline, may be cancelled, and have their place by age when they go
  * over to the queue. One timer heap has the next change of every preference.
  *
@@ -17,42 +18,13 @@
 #define AS_CORE_PREFERENCE_H
 
 #include "base/list.h"
+#include "core/dispatch/choice/group.h"
 #include "core/dispatch/choice/router_conf.h"
 #include "core/queue/due_heap.h"
 #include "core/queue/request.h"
 
 struct as_deployment;
-struct as_group;
 struct as_replica;
-
-struct as_group {
-    struct as_list line[AS_PRIORITIES]; /* struct as_preference_link, by age */
-    uint32_t n;                         /* requests that wait */
-    bool cut;                           /* a search has ended at AS_LINE_SCAN, and found none */
-    struct as_replica *replica;         /* its only member; NULL: those in `members` */
-    struct as_holding **members;        /* in any order */
-    uint32_t n_members, cap_members;
-    uint32_t next; /* where the last search for a free member has ended */
-};
-
-/* A replica that holds a model: it is in the model's group. */
-struct as_holding {
-    struct as_list of_replica;
-    uint32_t index; /* in the group's members */
-    struct as_group *group;
-    struct as_replica *replica;
-    uint32_t sent; /* unanswered requests for the model */
-    bool reported;
-};
-
-struct as_preference_link {
-    struct as_list node;
-    struct as_group *group; /* NULL: gone, with its last member */
-    struct as_preference *preference;
-    as_ns from; /* from when the group will do */
-    uint32_t rank;
-    bool waits; /* it is in the group's line */
-};
 
 struct as_preference {
     struct as_request *request;
@@ -70,15 +42,6 @@ struct as_preference {
     struct as_preference_link links[AS_PREFERENCE_LINKS];
     struct as_list pool;
 };
-
-void as_group_init(struct as_group *g, struct as_replica *only);
-/* The member with a free slot that can execute q and has the fewest requests; NULL: none. It looks
- * at AS_GROUP_SCAN members at most, the next time at the next ones. */
-struct as_replica *as_group_find_free(struct as_group *g, const struct as_request *q);
-#define AS_GROUP_SCAN 64u
-/* Requests of a line that are looked at when caps of models delay the first ones. Those behind wait
- * until enough of these have gone, or their own time is over. */
-#define AS_LINE_SCAN 64u
 
 /* May q (in no list) have preferences? */
 bool as_preference_applies(const struct as_deployment *d, const struct as_request *q);

@@ -1,5 +1,7 @@
 /* Drivers: programs that only make calls. */
 #include "call_world.h"
+#include "core/dispatch/choice/multiplex.h"
+#include "link/call/route_key.h"
 
 static struct as_link *driver_link(void)
 {
@@ -276,6 +278,56 @@ static void reports_are_kept(void **state AS_UNUSED)
     end();
 }
 
+static void hear(void *ctx, enum as_log_level level AS_UNUSED, const char *line, size_t n)
+{
+    static const char cut[] = "event=models_cut ";
+
+    *(uint32_t *)ctx += memmem(line, n, cut, sizeof(cut) - 1) != NULL;
+}
+
+static bool is_held(const char *id)
+{
+    struct as_request q;
+
+    as_request_init(&q);
+    q.model_key = as_route_key(as_str_of(id), w.fleet->conf.deployment.seed);
+    return as_multiplex_holds(link_of("d")->up.replica, &q);
+}
+
+/* Of a longer report the last models count: N, and N + 1. It is logged once until one fits. */
+static void of_too_many_models_the_last_ones_count(void **state AS_UNUSED)
+{
+    uint32_t cuts = 0;
+    struct as_log log = {.level = AS_LOG_INFO, .sink = hear, .ctx = &cuts};
+    const struct as_log *before;
+    struct hand *h;
+
+    begin_calls(calls_conf());
+    before = w.fleet->log;
+    w.fleet->log = &log;
+    h = serve(1, "d", "Callee");
+    say_report(h, AS_REPORT_MODEL_IDS, "[\"m1\",\"m2\",\"m3\"]");
+    assert_int_equal(seen.models, 3);
+    assert_true(is_held("m1"));
+    assert_int_equal(cuts, 0);
+    say_report(h, AS_REPORT_MODEL_IDS, "[\"m1\",\"m2\",\"m3\",\"m4\"]");
+    assert_int_equal(seen.models, 3);
+    assert_false(is_held("m1"));
+    assert_true(is_held("m2") && is_held("m4"));
+    assert_true(as_str_eq(seen.reports[AS_REPORT_MODEL_IDS],
+                          AS_STR("[\"m1\",\"m2\",\"m3\",\"m4\"]"))); /* pages show all */
+    assert_int_equal(cuts, 1);
+    say_report(h, AS_REPORT_MODEL_IDS, "[\"m1\",\"m2\",\"m3\",\"m5\"]");
+    assert_int_equal(cuts, 1);
+    say_report(h, AS_REPORT_MODEL_IDS, "[\"m1\"]");
+    assert_int_equal(seen.models, 1);
+    say_report(h, AS_REPORT_MODEL_IDS, "[\"m1\",\"m2\",\"m3\",\"m4\"]");
+    assert_int_equal(cuts, 2);
+    assert_int_equal(w.killed, 0);
+    w.fleet->log = before;
+    end();
+}
+
 /* They are told once to who asks for them, and again after it has asked again. */
 static void statistics_for_autoscaling_are_told(void **state AS_UNUSED)
 {
@@ -322,6 +374,7 @@ int main(void)
         cmocka_unit_test(a_draining_server_takes_no_new_calls),
         cmocka_unit_test(drivers_are_listed_apart),
         cmocka_unit_test(reports_are_kept),
+        cmocka_unit_test(of_too_many_models_the_last_ones_count),
         cmocka_unit_test(statistics_for_autoscaling_are_told),
     };
 
