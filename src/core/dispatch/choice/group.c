@@ -6,8 +6,6 @@ void as_group_init(struct as_group *g, struct as_replica *only)
 {
     *g = (struct as_group){.replica = only};
     as_list_init(&g->waited);
-    for (uint32_t p = 0; p < AS_PRIORITIES; p++)
-        as_list_init(&g->line[p]);
 }
 
 static bool is_free_for(const struct as_replica *r, const struct as_request *q)
@@ -33,16 +31,34 @@ struct as_replica *as_group_find_free(struct as_group *g, const struct as_reques
     return best;
 }
 
+static struct as_preference_link *link_of(struct as_tree_node *n)
+{
+    return n ? AS_CONTAINER(n, struct as_preference_link, node) : NULL;
+}
+
+struct as_preference_link *as_group_first(const struct as_group *g, uint32_t priority)
+{
+    return link_of(g->line[priority].first);
+}
+
+struct as_preference_link *as_group_next(const struct as_preference_link *l)
+{
+    return link_of(as_tree_next(&l->node));
+}
+
+static const struct as_request *request_of(const struct as_tree_node *n)
+{
+    return link_of((struct as_tree_node *)(uintptr_t)n)->preference->request;
+}
+
+static bool is_older(const struct as_tree_node *a, const struct as_tree_node *b)
+{
+    return as_request_is_older(request_of(a), request_of(b));
+}
+
 void as_group_enter(struct as_deployment *d, struct as_preference_link *l)
 {
-    const struct as_request *q = l->preference->request;
-    struct as_list *line = &l->group->line[q->priority], *at = line->prev;
-
-    while (at != line &&
-           as_request_is_older(
-               q, AS_LIST_ENTRY(at, struct as_preference_link, node)->preference->request))
-        at = at->prev;
-    as_list_insert_after(at, &l->node);
+    as_tree_insert(&l->group->line[l->preference->request->priority], &l->node, is_older);
     if (!l->group->replica && !l->group->n) {
         as_list_push(&d->waited, &l->group->waited);
         d->n_waited++;
@@ -56,7 +72,7 @@ void as_group_leave(struct as_deployment *d, struct as_preference_link *l)
     struct as_group *g = l->group;
 
     l->waits = false;
-    as_list_remove(&l->node);
+    as_tree_remove(&g->line[l->preference->request->priority], &l->node);
     g->n--;
     if (!g->replica && !g->n) {
         as_list_remove(&g->waited);
@@ -75,10 +91,8 @@ bool as_group_ok(const struct as_group *g)
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
         const struct as_request *before = NULL;
 
-        for (const struct as_list *it = g->line[p].next; it != &g->line[p]; it = it->next, n++) {
-            const struct as_preference_link *l =
-                AS_LIST_ENTRY((struct as_list *)(uintptr_t)it, struct as_preference_link, node);
-
+        for (const struct as_preference_link *l = as_group_first(g, p); l;
+             l = as_group_next(l), n++) {
             if (l->group != g || !l->waits || l->preference->request->priority != p ||
                 (before && as_request_is_older(l->preference->request, before)))
                 return false;

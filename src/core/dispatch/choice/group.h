@@ -7,6 +7,7 @@
 #define AS_CORE_GROUP_H
 
 #include "base/list.h"
+#include "base/tree.h"
 #include "core/queue/request.h"
 #include "core/route/hash.h"
 
@@ -15,7 +16,7 @@ struct as_preference;
 struct as_replica;
 
 struct as_group {
-    struct as_list line[AS_PRIORITIES]; /* struct as_preference_link, by age */
+    struct as_tree line[AS_PRIORITIES]; /* struct as_preference_link, by age */
     uint32_t n;                         /* requests that wait */
     bool cut;                           /* a search has ended at AS_LINE_SCAN, and found none */
     struct as_list waited;              /* of a model, n > 0: in as_deployment.waited */
@@ -37,7 +38,7 @@ struct as_holding {
 };
 
 struct as_preference_link {
-    struct as_list node;
+    struct as_tree_node node;
     struct as_group *group; /* NULL: gone, with its last member */
     struct as_preference *preference;
     as_ns from; /* from when the group will do */
@@ -54,9 +55,13 @@ struct as_replica *as_group_find_free(struct as_group *g, const struct as_reques
  * until enough of these have gone, or their own time is over. */
 #define AS_LINE_SCAN 64u
 
-/* A request waits in the line of the link's group, by age; or no more. */
+/* A request waits in the line of the link's group, by age, or no more: O(log n), since a router of
+ * the user's own may be asked again for each of n that wait. */
 void as_group_enter(struct as_deployment *d, struct as_preference_link *l);
 void as_group_leave(struct as_deployment *d, struct as_preference_link *l);
+/* The next one of a line; NULL: there is none. */
+struct as_preference_link *as_group_first(const struct as_group *g, uint32_t priority);
+struct as_preference_link *as_group_next(const struct as_preference_link *l);
 bool as_group_ok(const struct as_group *g);
 
 #endif

@@ -98,12 +98,12 @@ static void find_loader(struct as_deployment *d, struct as_held *m)
     if (m->loading || m->loader)
         return;
     for (uint32_t p = 0; m->group.n && p < AS_PRIORITIES; p++) {
-        const struct as_list *line = &m->group.line[p];
+        const struct as_preference_link *l = as_group_first(&m->group, p);
         struct as_preference *t;
 
-        if (as_list_empty(line))
+        if (!l)
             continue;
-        t = AS_LIST_ENTRY(line->next, struct as_preference_link, node)->preference;
+        t = l->preference;
         if (!t->overdue && has_open_member(m))
             continue;
         t->any_from = 0;

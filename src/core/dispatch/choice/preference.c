@@ -32,7 +32,7 @@ static void find_in_group(const struct as_replica *r, struct as_group *g,
         uint32_t left = AS_LINE_SCAN;
         bool some = false;
 
-        AS_LIST_EACH_ENTRY(l, const struct as_preference_link, node, &g->line[p]) {
+        for (const struct as_preference_link *l = as_group_first(g, p); l; l = as_group_next(l)) {
             if (as_replica_can_execute(r, l->preference->request)) {
                 consider(r->deployment, l->preference->request, best);
                 some = true;

@@ -363,6 +363,57 @@ static void test_those_behind_a_long_line_have_their_turn(void **state AS_UNUSED
     world_free(w);
 }
 
+static uint32_t depth_of(const struct as_request *q)
+{
+    const struct as_tree_node *n = &q->preference->links[0].node;
+    uint32_t depth = 0;
+
+    for (; n->up; n = n->up)
+        depth++;
+    return depth;
+}
+
+/* Each that is asked for again goes back to its place by age: by a path of its line's tree, not by
+ * a walk past all that are younger. */
+static void test_asking_again_is_not_slow_because_many_wait(void **state AS_UNUSED)
+{
+    struct as_router_conf c = AS_ROUTER_CONF_DEFAULT;
+    struct world *w = asking(1, 1);
+    enum { N = 5000 };
+    struct as_request *many = as_xalloc(N * sizeof(*many));
+    uint32_t asked = 0;
+    as_ns begin;
+
+    w->choice = choose(w, "A");
+    submit_all(w, "a");
+    begin = w->now;
+    for (uint32_t i = 0; i < N; i++, w->now++) {
+        w->n = 0; /* it has names for 26 requests only */
+        as_request_init(&many[i]);
+        assert_int_equal(as_deployment_submit(w->d, &many[i], w->now), 0);
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        w->n = 0;
+        w->now = begin + c.ask_again_first + i;
+        as_deployment_expire(w->d, w->now);
+        asked += w->n == 2; /* "x?" */
+        assert_in_range(depth_of(&many[i]), 0, 40);
+    }
+    assert_int_equal(asked, N);
+    for (uint32_t i = 0; i < N; i++)
+        assert_in_range(depth_of(&many[i]), 0, 40);
+    assert_true(as_deployment_ok(w->d));
+    w->n = 0;
+    done(w, 'a');
+    assert_int_equal(many[0].state, AS_REQ_SENT); /* the oldest is still the first */
+    for (uint32_t i = 0; i < N; i++) {
+        w->n = 0;
+        as_deployment_cancel(w->d, &many[i], w->now);
+    }
+    world_free(w);
+    free(many);
+}
+
 static void test_no_answer_in_time(void **state AS_UNUSED)
 {
     struct as_router_conf c = AS_ROUTER_CONF_DEFAULT;
@@ -478,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_a_replica_chosen_twice_counts_once),
         cmocka_unit_test(test_those_behind_a_long_line_have_their_turn),
         cmocka_unit_test(test_no_answer_in_time),
+        cmocka_unit_test(test_asking_again_is_not_slow_because_many_wait),
         cmocka_unit_test(test_no_choice),
         cmocka_unit_test(test_all_chosen_are_busy_so_it_is_asked_again),
         cmocka_unit_test(test_the_only_chosen_one_dies),
