@@ -108,8 +108,7 @@ void note_choice(struct sim *s, struct call *c, const struct as_router_choice *c
 static bool has_no_rule(const struct sim *s, const struct call *c)
 {
     return c->q.is_mirror || c->q.on_cycle || c->q.blame || c->was_suspect || c->twin ||
-           c->is_hedge || c->is_old || s->scenario.batch[c->q.model].max_size ||
-           (s->scenario.batched && c->sends); /* it goes back to the queue */
+           c->is_hedge || c->is_old || s->scenario.batch[c->q.model].max_size;
 }
 
 static bool by_model(const struct sim *s, const struct call *c)

@@ -372,6 +372,7 @@ static void requeue_batched(struct as_deployment *d, struct as_request *q, as_ns
         return;
     }
     as_request_set_state(q, AS_REQ_QUEUED);
+    q->hold_until = 0; /* it has waited before */
     as_queue_push(&d->queue, q);
     as_dispatch_send_lane(d, q->lane, now);
 }
@@ -394,15 +395,23 @@ void as_dispatch_send_preferring(struct as_replica *r, struct as_request *q, as_
     r->deployment->pulls |= r->deployment->n_preferring != 0;
 }
 
-/* Sends q (QUEUED, in no list), or lets it wait: for its groups, or for any replica. */
+/* Sends q (QUEUED, in no list), or lets it wait: for its groups, or for any replica. In a
+ * deployment with batching it goes into the queue, unless it waits for its groups: there others may
+ * join it, and older ones that have come back before it go first. */
 static void place(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
 
     if (!__builtin_expect(d->prefers, 0) || !as_preference_applies(d, q)) {
-        as_dispatch_enqueue_anywhere(d, q, now);
+        q->hold_until = 0; /* it has waited before */
+        if (d->batched)
+            as_queue_push(&d->queue, q);
+        else
+            as_dispatch_enqueue_anywhere(d, q, now);
         return;
     }
+    if (d->batched) /* those that have come back before q */
+        as_dispatch_send_all(d, now);
     r = as_preference_begin(d, q, now);
     if (r)
         as_dispatch_send_preferring(r, q, now);
@@ -414,7 +423,6 @@ static void place(struct as_deployment *d, struct as_request *q, as_ns now)
 
 void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns now)
 {
-
     if (as_model_coverage_is_dropped(d, q)) {
         as_deployment_fail(d, q, AS_EUNAVAILABLE);
         return;
@@ -423,11 +431,6 @@ void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns no
         return;
     if (as_request_is_on_cycle(d, q)) {
         as_beyond_place(d, q, now);
-        return;
-    }
-    if (d->batched) {
-        q->hold_until = 0; /* it has waited before */
-        as_queue_push(&d->queue, q);
         return;
     }
     place(d, q, now);
@@ -467,17 +470,9 @@ void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns no
         as_beyond_place(d, q, now);
         return;
     }
-    if (d->batched) {
-        q->hold_until = 0; /* it has waited before */
-        if (!d->down) {
-            as_request_set_state(q, AS_REQ_QUEUED);
-            as_queue_push(&d->queue, q);
-            return;
-        }
-        if (as_queue_batching(&d->queue, q->model)) {
-            requeue_batched(d, q, now);
-            return;
-        }
+    if (d->down && as_queue_batching(&d->queue, q->model)) {
+        requeue_batched(d, q, now);
+        return;
     }
     if (d->down) { /* it goes on now or not at all */
         struct as_replica *r = as_dispatch_find_free(d, q);

@@ -65,12 +65,12 @@ void as_dispatch_bind(struct as_replica *r, struct as_request *q, as_ns now);
 /* Removes q (SENT or ABANDONED) from its replica, which then has room: as_dispatch_pull must
  * follow. answered: the worker has answered it. */
 void as_dispatch_detach(struct as_request *q, bool answered);
-/* Sends q (SENT or PARKED, detached) to the best replica with room, else puts it back into the
- * queue. In a deployment with batching it always goes into the queue, where others may join it, and
- * as_dispatch_send_all must follow. q may also end here. */
+/* Sends q (SENT or PARKED, detached) to the best replica with room, or lets it wait. In a
+ * deployment with batching it goes into the queue, where others may join it, unless it waits for
+ * certain replicas, and as_dispatch_send_all must follow. q may also end here. */
 void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns now);
-/* Sends q (QUEUED, in no list) to the best replica with room, else puts it into the queue; with
- * batching as above. */
+/* Sends q (QUEUED, in no list) to the best replica with room, or lets it wait; with batching as
+ * above. */
 void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns now);
 /* Sends q (QUEUED, in no list) to any replica with room, or puts it into the queue. */
 void as_dispatch_enqueue_anywhere(struct as_deployment *d, struct as_request *q, as_ns now);

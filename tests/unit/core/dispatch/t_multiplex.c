@@ -262,6 +262,27 @@ static void test_the_first_report_while_sessions_wait(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* Another model of the deployment has batching: a retry waits for its holder all the same. */
+static void test_a_retry_beside_batches_waits_for_the_holder(void **state AS_UNUSED)
+{
+    static const struct as_batch_conf batching = {.max_size = 4};
+    struct world *w = begin(3, 1);
+
+    assert_int_equal(as_deployment_set_batching(w->d, 1, &batching), 0);
+    HOLDS(w, 'A', 7);
+    HOLDS(w, 'B', 7);
+    model(w, 'a', 7);
+    model(w, 'b', 7);
+    req(w, 'b')->idempotent = true;
+    submit_all(w, "ab");
+    expect(w, "a>A b>B");
+    die(w, 'B', 'b', AS_LOSS_KILLED);
+    expect(w, ""); /* C is free, and would load the model again */
+    done(w, 'a');
+    expect(w, "b>A");
+    world_free(w);
+}
+
 /* --- routers of the user's own --- */
 
 static struct world *asking(uint32_t replicas, uint32_t slots)
@@ -524,6 +545,7 @@ int main(void)
         cmocka_unit_test(test_a_report_brings_a_holder_to_those_that_wait),
         cmocka_unit_test(test_a_request_that_was_sent_before_the_first_report),
         cmocka_unit_test(test_the_first_report_while_sessions_wait),
+        cmocka_unit_test(test_a_retry_beside_batches_waits_for_the_holder),
         cmocka_unit_test(test_the_choice_is_followed),
         cmocka_unit_test(test_a_choice_at_once),
         cmocka_unit_test(test_a_replica_chosen_twice_counts_once),
