@@ -8,6 +8,7 @@
 #define AS_CONF_SPEC_ROW_H
 
 #include "base/id.h"
+#include "core/protect/slow_start.h"
 
 /* The mappings of a file. */
 enum as_spec_level {
@@ -138,7 +139,7 @@ enum as_spec_class {
       "it; 0: off; 0.005 is usual")                                                                \
     X(DEPLOYMENT, CODEL_INTERVAL, "codel_interval_s", DURATION, AS_MS, 3600 * (int64_t)AS_SEC,     \
       "0.1", "", RECONFIGURE, 0, "for how long all must wait so long before it sheds")             \
-    X(DEPLOYMENT, SLOW_START, "slow_start_s", DURATION, 0, 3600 * (int64_t)AS_SEC, "0", "",        \
+    X(DEPLOYMENT, SLOW_START, "slow_start_s", DURATION, 0, (int64_t)AS_SLOW_START_MAX, "0", "",    \
       RECONFIGURE, 0,                                                                              \
       "time in which a new replica beside others gets from one request at once to all of its "     \
       "slots; 0: off")                                                                             \

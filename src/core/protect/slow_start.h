@@ -7,7 +7,8 @@
 
 #include "base/defs.h"
 
-#define AS_SLOW_START_MAX (3600 * AS_SEC)
+/* As every time of OPTIONS (docs/protocol/link.md), and of a deployment file. */
+#define AS_SLOW_START_MAX (86400 * AS_SEC)
 
 /* Of so many slots, at that age. */
 uint32_t as_slow_start_width(uint32_t slots, as_ns age, as_ns duration);

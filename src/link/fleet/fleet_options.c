@@ -1,4 +1,5 @@
 /* What OPTIONS say of a deployment. */
+#include "core/protect/slow_start.h"
 #include "link/fleet/fleet_deployment.h"
 
 static uint64_t option_or(const struct as_frame_options *o, enum as_frame_option key, uint64_t none)
@@ -22,6 +23,7 @@ struct as_fleet_options as_fleet_options_of(const struct as_frame_options *o, as
     ours.fairness = (uint32_t)option_or(o, AS_FRAME_OPT_FAIRNESS, 0);
     ours.codel.target = option_or(o, AS_FRAME_OPT_CODEL_TARGET, 0);
     ours.codel.interval = option_or(o, AS_FRAME_OPT_CODEL_INTERVAL, 0);
+    static_assert(AS_FRAME_OPTION_MAX == AS_SLOW_START_MAX, "one maximum");
     ours.slow_start = option_or(o, AS_FRAME_OPT_SLOW_START, 0);
     ours.adaptive = option_or(o, AS_FRAME_OPT_ADAPTIVE, 0) != 0;
     ours.hedging.quantile = (uint32_t)option_or(o, AS_FRAME_OPT_HEDGE_QUANTILE, 0);

@@ -206,7 +206,7 @@ def test_codel_sheds_what_has_waited_too_long(start, stage):
     ("codel_target_s: -1", "codel_target_s: '-1' is below the minimum 0"),
     ("codel_target_s: 61", "codel_target_s: '61' is above the maximum 60"),
     ("codel_interval_s: 0", "codel_interval_s: '0' is below the minimum 0.001"),
-    ("slow_start_s: 3601", "slow_start_s: '3601' is above the maximum 3600"),
+    ("slow_start_s: 86401", "slow_start_s: '86401' is above the maximum 86400"),
     ("adaptive_concurrency: 2", "adaptive_concurrency: "),
     ("hedge_quantile: 1", "hedge_quantile: '1' is above the maximum 0.999"),
     ("hedge_quantile: -0.1", "hedge_quantile: '-0.1' is below the minimum 0"),

@@ -237,6 +237,7 @@ static void the_order_of_requests_is_among_the_settings(void **state AS_UNUSED)
         {"codel_target_s: 0.005", AS_FRAME_OPT_CODEL_TARGET, 5 * AS_MS},
         {"codel_interval_s: 1", AS_FRAME_OPT_CODEL_INTERVAL, AS_SEC},
         {"slow_start_s: 30", AS_FRAME_OPT_SLOW_START, 30 * AS_SEC},
+        {"slow_start_s: 86400", AS_FRAME_OPT_SLOW_START, AS_FRAME_OPTION_MAX}, /* its maximum */
         {"adaptive_concurrency: true", AS_FRAME_OPT_ADAPTIVE, 1},
         {"hedge_quantile: 0.95", AS_FRAME_OPT_HEDGE_QUANTILE, 950},
         {"hedge_budget: 0.001", AS_FRAME_OPT_HEDGE_BUDGET, 1},

@@ -24,6 +24,9 @@ static void test_off_and_few_slots(void **state AS_UNUSED)
     assert_int_equal(as_slow_start_next(1, 0, AS_SEC), AS_NEVER);
     assert_int_equal(as_slow_start_next(0, 0, AS_SEC), AS_NEVER);
     assert_int_equal(as_slow_start_next(10, 0, 0), AS_NEVER);
+    /* the most of both */
+    assert_int_equal(as_slow_start_width(65535, AS_SLOW_START_MAX - 1, AS_SLOW_START_MAX), 65534);
+    assert_int_equal(as_slow_start_width(65535, AS_SLOW_START_MAX, AS_SLOW_START_MAX), 65535);
 }
 
 /* At each step there is one slot more, and one ns before it there is not. */
