@@ -7,6 +7,7 @@ worker loads the code of NAME, and finds the classes by what the options say.
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ..stop import EX_DECLARATION, EX_NOTFOUND, EX_RAISED, FAULTS, Stop, stop
@@ -33,22 +34,31 @@ def is_own(path: Any) -> bool:
     return (":" in path or "." in path) and not path.startswith(_BUILT_IN)
 
 
+def _import(module: str, path: str) -> ModuleType:
+    """The module of an import path. Raises Stop."""
+    try:
+        return importlib.import_module(module)
+    except Stop:
+        raise
+    except FAULTS as e:
+        missing = e.name if isinstance(e, ModuleNotFoundError) else None
+        if missing is not None and (module == missing or module.startswith(missing + ".")):
+            stop(EX_NOTFOUND, "%s: %s" % (path, e))
+        stop(EX_RAISED, "importing %s failed:\n\n%s" % (path, user_traceback(e)))  # the module's code has raised it
+
+
 def load_object(path: str) -> Any:
     """What an import path names: "module:name" or "module.name". Raises Stop."""
     module, mark, name = path.partition(":")
     if not mark:
         module, _, name = path.rpartition(".")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
+    found: Any = _import(module, path)
+    for part in name.split("."):
+        try:
             found = getattr(found, part)
-        return found
-    except Stop:
-        raise
-    except (ModuleNotFoundError, AttributeError) as e:
-        stop(EX_NOTFOUND, "%s: %s" % (path, e))
-    except FAULTS as e:
-        stop(EX_RAISED, "importing %s failed:\n\n%s" % (path, user_traceback(e)))
+        except AttributeError as e:
+            stop(EX_NOTFOUND, "%s: %s" % (path, e))
+    return found
 
 
 def _find(config: Mapping[str, Any], key: str, given: Any) -> Any:

@@ -194,7 +194,8 @@ def test_a_deployment_file_names_the_router(serve, tmp_path):
 
 
 def test_a_router_that_cannot_start_fails_the_deployment(serve, tmp_path):
-    (tmp_path / "plain.py").write_text(PLAIN)
+    (tmp_path / "plain.py").write_text(PLAIN + "\ndef use():\n    import raises  # so it is copied with this one\n")
+    (tmp_path / "raises.py").write_text("\nNone.size\n")
     config = tmp_path / "config.yaml"
     config.write_text(FILE % ("plain:Ends", "-1"))
     server = serve(config, *SLOW, "--state-dir", tmp_path / "state", "--max-start-failures", "1", verb="start", cwd=tmp_path)
@@ -204,6 +205,12 @@ def test_a_router_that_cannot_start_fails_the_deployment(serve, tmp_path):
     failed = tool.run(server, "deploy", config, code=3)
     assert "plain:Nope: module 'plain' has no attribute 'Nope'" in failed.out + failed.err + server.log.text()
     assert {get(server) for _ in range(5)} == {"Plain-1"}  # the former process goes on
+    config.write_text(FILE % ("raises:Ends", "-1"))
+    failed = tool.run(server, "deploy", config, code=3)
+    text = failed.out + failed.err + server.log.text()
+    assert "importing raises:Ends failed" in text and 'raises.py", line 2' in text
+    assert "AttributeError: 'NoneType' object has no attribute 'size'" in text
+    assert get(server) == "Plain-1"
 
 
 SCRIPT = """
