@@ -65,6 +65,24 @@ class Named(RequestRouter):
         return [[r for r in candidate_replicas if name_of(r) == what]]
 
 
+class Exits(Named):
+    """Its hooks call sys.exit() for requests with this argument, and so does choose_replicas."""
+
+    async def choose_replicas(self, candidate_replicas, pending_request=None):
+        self.exits = pending_request.args[0] == "exit"
+        if self.exits:
+            raise SystemExit("no replica")
+        return await super().choose_replicas(candidate_replicas, pending_request)
+
+    def on_request_routed(self, pending_request, replica_id, result):
+        if self.exits:
+            raise KeyboardInterrupt("routed")
+
+    def on_request_completed(self, replica_id, internal_request_id):
+        if self.exits:
+            raise SystemExit("completed")
+
+
 class Central(RequestRouter):
     """Asks a deployment, which all routers share, where the request should go."""
 
@@ -74,7 +92,7 @@ class Central(RequestRouter):
         return [[sorted(candidate_replicas, key=name_of)[place]]]
 
 
-ROUTER = {"uniform": Uniform, "throughput": ByThroughput, "named": Named, "central": Central}[os.environ.get("ROUTER", "named")]
+ROUTER = {"uniform": Uniform, "throughput": ByThroughput, "named": Named, "central": Central, "exits": Exits}[os.environ.get("ROUTER", "named")]
 
 
 # More slots than any test has calls at once: a call that waits for one is put to the router again, which would count.

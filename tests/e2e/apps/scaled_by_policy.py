@@ -17,6 +17,8 @@ WANTED = pathlib.Path(os.environ.get("WANTED", "/nonexistent"))
 def decide(word):
     if word == "raise":
         raise ValueError("no number today")
+    if word == "system exit":
+        raise SystemExit("no number")
     if word == "nan":
         return math.nan
     if word == "block":

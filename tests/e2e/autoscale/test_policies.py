@@ -155,6 +155,20 @@ def test_what_is_no_answer_changes_nothing(policy, word, why):
     assert p.detail()["errors"] == []
 
 
+@pytest.mark.parametrize("which", ["file", "loop"])
+def test_a_policy_that_exits_has_failed(policy, which):
+    """sys.exit() fails the question; the process goes on."""
+    p = policy(which, *SLOW, wanted="2")
+    p.settled(2)
+    process = next(r["pid"] for r in p.server.status()["replicas"] if r["name"].startswith("Work.policy-"))
+    p.want("system exit")
+    p.failed("the policy has raised SystemExit: no number")
+    p.want(3)
+    p.settled(3)
+    assert process == next(r["pid"] for r in p.server.status()["replicas"] if r["name"].startswith("Work.policy-"))
+    assert not [line for line in p.server.log.lines if "event=task_raised" in line]
+
+
 def test_a_function_that_blocks(policy):
     """It does so in a thread, and for ever: the process stays, and the number."""
     p = policy("file", "--scaling-timeout", "500ms", wanted="2")

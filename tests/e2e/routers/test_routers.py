@@ -38,6 +38,19 @@ def test_a_router_that_raises(routed):
     assert app.ask("Who-1") == ["Who-1"]
 
 
+def test_a_router_that_exits(routed):
+    """sys.exit() fails the call that it is in; the process goes on."""
+    app = routed("exits", *SLOW)
+    pid = app.pid()
+    assert len(app.ask("exit", times=20)) == 20
+    assert app.outcomes() == {"raised": 20}
+    for text in ("SystemExit: no replica", "on_request_routed: KeyboardInterrupt: routed", "on_request_completed: SystemExit: completed"):
+        app.server.log.wait(f'event=router_raised .*error="{text}"')
+    assert app.ask("Who-1") == ["Who-1"] and app.outcomes() == {"raised": 20, "chosen": 1}
+    assert app.pid() == pid
+    assert not [line for line in app.server.log.lines if "event=task_raised" in line]
+
+
 def test_a_router_that_returns_what_is_no_replica(routed):
     app = routed("named", *SLOW)
     assert len(app.ask("unknown", times=20)) == 20

@@ -175,17 +175,19 @@ def test_errors_are_logged_once_and_answered(capfd):
             if pending_request.metadata.request_id == "exit":
                 raise SystemExit("c")
             await asyncio.sleep(0)
+            if pending_request.metadata.request_id == "late exit":
+                raise KeyboardInterrupt("d")
             raise ValueError("b")
 
     async def steps(host, server):
         host.take(1, THREE + route_record(1) + route_record(2, request="sync") + route_record(3)
-                  + route_record(4, request="exit"))  # fmt: skip
+                  + route_record(4, request="exit") + route_record(5, request="late exit"))  # fmt: skip
         await settle()
-        assert {i: c[0] for i, c in server.choices.items()} == dict.fromkeys([1, 2, 3, 4], records.RAISED)
+        assert {i: c[0] for i, c in server.choices.items()} == dict.fromkeys([1, 2, 3, 4, 5], records.RAISED)
 
     run(Raises, steps)
     text = capfd.readouterr().err
-    assert text.count("event=router_raised") == 3 and "ValueError: b" in text
+    assert text.count("event=router_raised") == 4 and "ValueError: b" in text
 
 
 @pytest.mark.parametrize("returned, reason, chosen", [
@@ -264,6 +266,34 @@ def test_hooks_are_called():
 
     run(Hooks, steps)
     assert RouterHost(First, {}, D).wants == 0
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize("hook", ["update_replicas", "on_request_routed", "on_request_completed", "on_replica_actor_died"])
+def test_what_a_hook_raises_ends_no_question(hook, error, capfd):
+    def fails(self, *args):
+        if self.armed:
+            raise error("of a hook")
+        getattr(RequestRouter, hook)(self, *args)
+
+    class Fails(First):
+        armed = False
+
+    setattr(Fails, hook, fails)
+
+    async def steps(host, server):
+        host.take(4, THREE + route_record(1))
+        await settle()
+        assert server.choices[1][0] == records.CHOSEN
+        Fails.armed = True
+        host.take(4, event(records.ROUTED, 1, 1) + event(records.COMPLETED, 1, 1) + event(records.GONE, 1, 3) + route_record(2))
+        host.take(4, route_record(3))
+        await settle()
+        assert {i: c[0] for i, c in server.choices.items()} == dict.fromkeys([1, 2, 3], records.CHOSEN)
+
+    run(Fails, steps)
+    text = capfd.readouterr().err
+    assert text.count("event=router_raised") == 1 and "%s: %s: of a hook" % (hook, error.__name__) in text and "Traceback" in text
 
 
 def test_a_router_hears_where_the_server_has_sent_it():

@@ -348,7 +348,7 @@ class RouterHost:
     def _call(self, hook: str, *args: Any) -> None:
         try:
             getattr(self.router, hook)(*args)
-        except Exception as e:
+        except BaseException as e:  # SystemExit too: it would end the turn, with no answer to the frame's questions
             self._log_once("router_raised", "%s: %s: %s" % (hook, type(e).__name__, e), user_traceback(e))
 
     # --- answers ---

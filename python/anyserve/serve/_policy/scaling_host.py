@@ -19,6 +19,7 @@ from ...code.copied import user_traceback
 from ...errors import STATUS_NAMES
 from ...replica import DeploymentID, ReplicaID
 from ...runtime.log import log_event
+from ...stop import FAULTS
 from ..config import AutoscalingConfig, AutoscalingContext, TimeStampedValue
 
 DEFAULT_LIMIT = 1.0  # seconds
@@ -41,6 +42,14 @@ class NoAnswer(Exception):
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
         self.status = status
+
+
+class Raised(Exception):
+    """A policy has raised this."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 def replicas_of(value: Any) -> int:
@@ -182,28 +191,30 @@ class ScalingHost:
             return e.status, str(e)
         except PolicyError as e:
             return FAILED, "the policy has returned %s" % e
-        except (Exception, asyncio.CancelledError) as e:
-            if self._running is not None and not self._running.done():  # it is this question that was cancelled
-                raise
-            log_event("warn", "policy_raised", user_traceback(e) + "\n", error="%s: %s" % (type(e).__name__, e))
-            return FAILED, "the policy has raised %s: %s" % (type(e).__name__, e)
+        except FAULTS as e:  # also of the objects that it has returned
+            error = e.error if isinstance(e, Raised) else e
+            text = "%s: %s" % (type(error).__name__, error)
+            log_event("warn", "policy_raised", user_traceback(error) + "\n", error=text)
+            return FAILED, "the policy has raised " + text
 
     def _context_of(self, facts: Dict[str, Any]) -> AutoscalingContext:
         ident = DeploymentID(facts["deployment"], facts["application"])
         return context_of(facts, self._states.get(ident, {}), self._stats.setdefault(ident, Statistics()))
 
     async def _call(self, context: Any, limit: float) -> Any:
-        """Raises NoAnswer, and what the policy raises."""
+        """Raises NoAnswer, and Raised with what the policy raises."""
         if self._running is not None and not self._running.done():
             raise NoAnswer(EXHAUSTED, "the policy's call before this one still runs")
         loop = asyncio.get_running_loop()
-        self._running = asyncio.ensure_future(self._policy(context)) if self._is_async else loop.run_in_executor(
-            self._thread, self._policy, context)  # fmt: skip
-        self._running.add_done_callback(lambda f: f.cancelled() or f.exception())  # nobody may read it
+        self._running = loop.create_task(_outcome_async(self._policy, context)) if self._is_async else loop.run_in_executor(
+            self._thread, _outcome, self._policy, context)  # fmt: skip
         await asyncio.wait({self._running}, timeout=limit)
         if not self._running.done():
             raise NoAnswer(DEADLINE, "the policy took longer than %g s" % limit)
-        return self._running.result()
+        returned, error = self._running.result()
+        if error is not None:
+            raise Raised(error)
+        return returned
 
     def _one(self, context: AutoscalingContext, returned: Any) -> Dict[str, Any]:
         number, state = _pair(returned)
@@ -220,6 +231,25 @@ class ScalingHost:
                 raise PolicyError("%r as the state of %s, which is no dict" % (state, _known(known, ident, "a state").name))
         self._states = {_known(known, i, "a state"): s or {} for i, s in states.items()}
         return {"replicas": decided}
+
+
+# What a policy raises is a value: a task that raises SystemExit ends the loop's run, and no future takes a StopIteration.
+
+
+def _outcome(policy: Callable[..., Any], context: Any) -> Tuple[Any, Optional[BaseException]]:
+    try:
+        return policy(context), None
+    except BaseException as e:
+        return None, e
+
+
+async def _outcome_async(policy: Callable[..., Any], context: Any) -> Tuple[Any, Optional[BaseException]]:
+    try:
+        return await policy(context), None
+    except GeneratorExit:
+        raise
+    except BaseException as e:
+        return None, e
 
 
 def _known(known: Set[DeploymentID], ident: Any, what: str) -> DeploymentID:
