@@ -72,9 +72,10 @@ def _find(config: Mapping[str, Any], key: str, given: Any) -> Any:
 
 
 def find_policies(base: ServeCode, options: Mapping[str, Any]) -> Tuple[Any, Dict[str, Any], Any, Dict[str, Any]]:
-    """Router, its arguments, scaling policy, its arguments; of the options that the server has given, else of the code's."""
+    """Router, its arguments, scaling policy, its arguments; of the options that the server has given, else of the code's. The
+    server gives an empty autoscaling_config where no policy is asked."""
     router = options.get(ROUTER) or base.options.get(ROUTER) or {}
-    scaling = (options.get(SCALING) or base.options.get(SCALING) or {}).get("policy") or {}
+    scaling = (options.get(SCALING, base.options.get(SCALING)) or {}).get("policy") or {}
     if "policy_function" not in scaling and "name" in scaling:  # as Ray Serve called it before
         scaling = {**scaling, "policy_function": scaling["name"]}
     return (_find(router, "request_router_class", base.policies[0]), router.get("request_router_kwargs") or {},

@@ -56,7 +56,8 @@ static void put_json(const struct as_spec_object *o, enum as_spec_key key, struc
 }
 
 /* A policy process is told what it is to run: what its deployment has, or, if it runs the
- * application's autoscaling policy, that one as if it was its deployment's. */
+ * application's autoscaling policy, that one as if it was its deployment's. None is said, too: what
+ * the code declares is not asked where a file has fixed the number. */
 static void put_policies(const struct as_spec_object *app, const struct as_spec_object *deployment,
                          struct as_buf *out)
 {
@@ -69,14 +70,16 @@ static void put_policies(const struct as_spec_object *app, const struct as_spec_
     if (!base)
         return;
     put_json(base, AS_SPEC_DEPLOYMENT_REQUEST_ROUTER, out);
-    if (!as_spec_scales_together(app)) {
+    if (as_spec_runs_scaling(app, base) && !as_spec_scales_together(app)) {
         put_json(base, AS_SPEC_DEPLOYMENT_AUTOSCALING, out);
-    } else if (as_spec_scaling_host(app) == base) {
-        as_json_put_member_open(out, as_spec_rows[AS_SPEC_DEPLOYMENT_AUTOSCALING].key, '{');
+        return;
+    }
+    as_json_put_member_open(out, as_spec_rows[AS_SPEC_DEPLOYMENT_AUTOSCALING].key, '{');
+    if (as_spec_runs_scaling(app, base)) {
         as_json_put_key(out, "policy");
         as_buf_str(out, as_spec_str(app, AS_SPEC_APPLICATION_AUTOSCALING_POLICY));
-        as_json_put_close(out, '}');
     }
+    as_json_put_close(out, '}');
 }
 
 /* app: NULL: of a replica that runs. */

@@ -78,6 +78,33 @@ def test_deploy_returns_when_the_router_answers(serve, tmp_path):
     server.forget_fds()
 
 
+POLICY = """
+class Policy:
+    def __init__(self):
+        raise RuntimeError("it was constructed")
+
+    def __call__(self, ctx):
+        return 3, {}
+"""
+SCALES = "num_replicas='auto', autoscaling_config={'policy': {'policy_function': Policy}}"
+
+
+def test_a_scaling_policy_is_not_constructed_where_a_file_fixes_the_number(serve, tmp_path):
+    (tmp_path / "started.py").write_text(POLICY + (START % ("pass", "Router")).replace("num_replicas=2", SCALES))
+    config = tmp_path / "config.yaml"
+    text = "applications: [{import_path: 'started:app', route_prefix: /, deployments: [{name: Who%s}]}]\n"
+    config.write_text(text % ", num_replicas: 2")
+    server = serve(None, *SLOW, "--state-dir", tmp_path / "state", "--max-start-failures", "1", verb="start", cwd=tmp_path)
+    tool.run(server, "deploy", config)
+    assert [get(server) for _ in range(10)] == ["Who-1"] * 10
+    assert outcomes(server) == {"chosen": 10}
+    server.expect_error("Who.policy")
+    config.write_text(text % "")  # now it is asked
+    failed = tool.run(server, "deploy", config, code=3)
+    assert "RuntimeError: it was constructed" in failed.out + failed.err
+    server.forget_fds()
+
+
 @pytest.mark.parametrize("init, text", [("raise ValueError('the store is not there')", "ValueError: the store is not there"),
                                         ("import nowhere_at_all", "No module named 'nowhere_at_all'")])  # fmt: skip
 def test_serve_run_says_why_a_router_does_not_start(serve, tmp_path, init, text):

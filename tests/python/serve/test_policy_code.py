@@ -67,3 +67,16 @@ def test_a_module_that_raises(find, module, tmp_path, name, line, error, request
     code, text = refused(find, path + ":Own")
     assert code == EX_RAISED and text.startswith("importing %s:Own failed:\n\n" % path)
     assert 'File "%s", line 2' % (tmp_path / (path + ".py")) in text and "\n" + error in text
+
+
+def test_a_scaling_policy_of_the_code_is_left_out_where_none_is_asked(module):
+    class Declares(Code):
+        options = {policy_code.ROUTER: {"request_router_class": "%s:R" % module("policy_declared", "class R: pass\nclass S: pass\n")},
+                   policy_code.SCALING: {"policy": {"policy_function": "policy_declared:S", "policy_kwargs": {"a": 1}}}}
+
+    def found(options):
+        router, _, scaling, kwargs = policy_code.find_policies(Declares, options)
+        return router.__name__, scaling and scaling.__name__, kwargs
+
+    assert found({}) == ("R", "S", {"a": 1})
+    assert found({policy_code.SCALING: {}}) == ("R", None, {})

@@ -129,13 +129,16 @@ const struct as_spec_object *as_spec_scaling_host(const struct as_spec_object *a
     return first;
 }
 
-bool as_spec_needs_policy(const struct as_spec_object *app, const struct as_spec_object *deployment)
+bool as_spec_runs_scaling(const struct as_spec_object *app, const struct as_spec_object *deployment)
 {
-    if (as_spec_has_own_router(deployment))
-        return true;
     if (as_spec_scales_together(app))
         return as_spec_scaling_host(app) == deployment;
     return as_spec_has_own_scaling(deployment) && as_spec_autoscale(deployment, NULL);
+}
+
+bool as_spec_needs_policy(const struct as_spec_object *app, const struct as_spec_object *deployment)
+{
+    return as_spec_has_own_router(deployment) || as_spec_runs_scaling(app, deployment);
 }
 
 /* --- names --- */
@@ -181,13 +184,15 @@ static const char *version_of(struct as_arena *a, const struct as_spec_object *a
     static const enum as_spec_key keys[] = {AS_SPEC_DEPLOYMENT_VERSION,
                                             AS_SPEC_DEPLOYMENT_REQUEST_ROUTER,
                                             AS_SPEC_DEPLOYMENT_AUTOSCALING};
+    bool scales = as_spec_runs_scaling(app, base);
     struct as_buf b = {0};
     const char *text;
 
     for (size_t i = 0; i < AS_COUNT(keys); i++) {
         const char *s = as_spec_str(base, keys[i]);
 
-        as_buf_str(&b, s ? s : "");
+        if (s && (keys[i] != AS_SPEC_DEPLOYMENT_AUTOSCALING || scales))
+            as_buf_str(&b, s);
         as_buf_add(&b, "", 1);
     }
     if (as_spec_scaling_host(app) == base)

@@ -21,6 +21,10 @@ bool as_spec_scales_together(const struct as_spec_object *app);
 /* The one of these deployments in whose policy process it runs: the first one by name. NULL: there
  * is no such policy, or no such deployment. */
 const struct as_spec_object *as_spec_scaling_host(const struct as_spec_object *app);
+/* The policy process of this deployment runs an autoscaling policy: for the number of its replicas,
+ * which is not fixed, or for those of its application. */
+bool as_spec_runs_scaling(const struct as_spec_object *app,
+                          const struct as_spec_object *deployment);
 /* A policy process NAME.policy has something to run for this deployment. */
 bool as_spec_needs_policy(const struct as_spec_object *app,
                           const struct as_spec_object *deployment);

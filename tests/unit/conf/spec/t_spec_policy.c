@@ -127,6 +127,43 @@ static void a_fixed_number_needs_no_process(void **state AS_UNUSED)
     as_spec_free(s);
 }
 
+#define BOTH(policy)                                                                               \
+    "d\t{\"request_router_config\": {\"request_router_class\": \"m:R\"}, "                         \
+    "\"autoscaling_config\": {\"policy\": {\"policy_function\": \"" policy "\"}}}\tm:1\n"
+
+/* A process that runs a router is not told of a policy that is never asked; a number that is fixed,
+ * or is so no longer, starts it anew, and another policy only where it is asked. */
+static void a_fixed_number_leaves_the_policy_out(void **state AS_UNUSED)
+{
+    static const struct {
+        const char *file, *lines, *told;
+    } cases[] = {
+        {DEPLOYMENT("num_replicas: 3"), BOTH("m:f"), "\"autoscaling_config\":{}"},
+        {DEPLOYMENT("num_replicas: 3"), BOTH("m:g"), "\"autoscaling_config\":{}"},
+        {DEPLOYMENT("num_replicas: auto"), BOTH("m:f"),
+         "\"autoscaling_config\":{\"policy\":{\"policy_function\":\"m:f\"}}"},
+        {DEPLOYMENT("num_replicas: auto"), BOTH("m:g"),
+         "\"autoscaling_config\":{\"policy\":{\"policy_function\":\"m:g\"}}"},
+    };
+    struct as_replica_slot_facts facts = {0};
+    struct as_plan_policy server = {0};
+    struct as_plan_target of[AS_COUNT(cases)];
+
+    for (size_t i = 0; i < AS_COUNT(cases); i++) {
+        struct as_spec *s = laid(cases[i].file, cases[i].lines);
+        struct as_buf out = {0};
+
+        as_spec_put_context(app_of(s, 0), find(s, "d.policy"), "d.policy-0", &facts, &out);
+        if (!strstr(as_buf_cstr(&out), cases[i].told))
+            fail_msg("'%s' is not in: %s", cases[i].told, as_buf_cstr(&out));
+        as_spec_plan_target(&of[i], app_of(s, 0), find(s, "d.policy"), &server, 1);
+        as_buf_fini(&out);
+        as_spec_free(s);
+    }
+    assert_true(of[0].version == of[1].version);
+    assert_true(of[0].version != of[2].version && of[2].version != of[3].version);
+}
+
 /* A new router starts the process anew, and no replica: these are only told. */
 static void versions(void **state AS_UNUSED)
 {
@@ -326,6 +363,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_and_built_in),
         cmocka_unit_test(a_fixed_number_needs_no_process),
+        cmocka_unit_test(a_fixed_number_leaves_the_policy_out),
         cmocka_unit_test(options_of_the_process),
         cmocka_unit_test(the_process_does_not_scale),
         cmocka_unit_test(versions),
