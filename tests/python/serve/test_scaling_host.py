@@ -236,6 +236,30 @@ def test_old_statistics_and_those_of_replicas_that_are_gone_are_dropped():
     assert seen[4][0] == {"other": {"D-0": [(114.0, 1.0)]}}  # cpu is not recorded any more
 
 
+def test_what_is_kept_of_a_deployment_that_has_left_the_application_is_dropped():
+    seen = []
+
+    def policy(contexts):
+        seen.append({i.name: (c.policy_state, {r.unique_id for of in c.raw_metrics.values() for r in of}) for i, c in contexts.items()})
+        return {}, {i: {"n": len(seen)} for i in contexts}
+
+    def question(*names, stats=None):
+        return [{**FACTS, "deployment": n, "current_time": 100.0, "stats": stats or {}} for n in names]
+
+    both = question("D", "E", stats={"D-0": [99.0, {"cpu": 1}]})
+
+    async def main():
+        host = ScalingHost(policy, {})
+        kept = []
+        for contexts in (both, question("D"), [], question("D", "E")):
+            assert (await host.answer(json.dumps({"limit_s": 5, "contexts": contexts})))[0] == 0
+            kept.append((sorted(i.name for i in host._stats), sorted(i.name for i in host._states)))
+        return kept
+
+    assert asyncio.run(main()) == [(["D", "E"],) * 2, (["D"],) * 2, ([],) * 2, (["D", "E"],) * 2]
+    assert seen == [{"D": ({}, {"D-0"}), "E": ({}, {"D-0"})}, {"D": ({"n": 1}, {"D-0"})}, {}, {"D": ({}, set()), "E": ({}, set())}]
+
+
 def test_a_clock_that_was_set_back_begins_a_new_series():
     seen = histories(at(100.0, {"D-0": [100.0, {"cpu": 1}]}), at(50.0, {"D-0": [50.0, {"cpu": 2}]}))
     assert seen[1] == ({"cpu": {"D-0": [(50.0, 2.0)]}}, {"cpu": {"D-0": 2.0}})

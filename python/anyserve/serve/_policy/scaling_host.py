@@ -178,6 +178,7 @@ class ScalingHost:
             many = question.get("contexts")
             facts: List[Dict[str, Any]] = [question["context"]] if many is None else many
             contexts = [self._context_of(f) for f in facts]
+            self._forget_others({c.deployment_id for c in contexts})
         except (AttributeError, KeyError, TypeError, ValueError) as e:
             return INVALID, "the question is malformed: %s: %s" % (type(e).__name__, e)
         try:
@@ -200,6 +201,12 @@ class ScalingHost:
     def _context_of(self, facts: Dict[str, Any]) -> AutoscalingContext:
         ident = DeploymentID(facts["deployment"], facts["application"])
         return context_of(facts, self._states.get(ident, {}), self._stats.setdefault(ident, Statistics()))
+
+    def _forget_others(self, asked: Set[DeploymentID]) -> None:
+        """A question is about all deployments for which the policy decides: one that is left out has gone, or has a fixed number
+        of replicas now."""
+        self._stats = {i: s for i, s in self._stats.items() if i in asked}
+        self._states = {i: s for i, s in self._states.items() if i in asked}
 
     async def _call(self, context: Any, limit: float) -> Any:
         """Raises NoAnswer, and Raised with what the policy raises."""
