@@ -150,13 +150,19 @@ static bool facts_are_valid(const struct as_replica_slot_facts *f)
            f->rank_next < AS_RANKS_MAX && (f->retiring || !(f->early || f->leaves));
 }
 
-static const struct as_replica_slot *find_slot(const struct as_plan *p, uint32_t number)
+struct as_replica_slot *as_plan_find(const struct as_plan *p, uint32_t number)
 {
-    for (uint32_t i = 0; i < p->n; i++) {
-        if (p->slots[i]->facts.number == number)
-            return p->slots[i];
+    uint32_t from = 0, to = p->n;
+
+    while (from < to) {
+        uint32_t middle = from + (to - from) / 2;
+
+        if (p->slots[middle]->facts.number < number)
+            from = middle + 1;
+        else
+            to = middle;
     }
-    return NULL;
+    return from < p->n && p->slots[from]->facts.number == number ? p->slots[from] : NULL;
 }
 
 static void adopt_ranks(struct as_replica_slot *slot, const struct as_replica_slot_facts *f)
@@ -195,7 +201,7 @@ int as_plan_adopt(struct as_plan *p, const struct as_replica_slot_facts *facts, 
 
     if (!facts_are_valid(facts))
         return AS_EINVALID;
-    if (find_slot(p, facts->number))
+    if (as_plan_find(p, facts->number))
         return AS_EEXISTS;
     if (p->n == AS_REPLICA_SLOTS_MAX)
         return AS_EFULL;

@@ -305,6 +305,8 @@ bool as_plan_uses(const struct as_plan *p, uint64_t generation);
 /* Calls fn for each slot in the order of their numbers. fn must not cause events. */
 void as_plan_each(struct as_plan *p, void (*fn)(void *arg, struct as_replica_slot *slot),
                   void *arg);
+/* The slot with this number; NULL: there is none. In time O(log slots). */
+struct as_replica_slot *as_plan_find(const struct as_plan *p, uint32_t number);
 /* Checks every invariant; for asserts, tests and the simulator. */
 bool as_plan_ok(const struct as_plan *p);
 

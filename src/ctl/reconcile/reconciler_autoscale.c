@@ -56,26 +56,12 @@ void as_reconciler_dispatcher_changed(struct as_reconciler *r)
     }
 }
 
-struct load_target {
-    struct as_plan *plan;
-    uint32_t number, requests;
-};
-
-static void set_slot_load(void *arg, struct as_replica_slot *slot)
-{
-    const struct load_target *t = arg;
-
-    if (as_replica_slot_facts(slot)->number == t->number)
-        as_replica_slot_set_load(slot, t->requests);
-}
-
 static void on_replica_load(void *arg, uint32_t number, uint32_t requests)
 {
-    struct load_target *t = arg;
+    struct as_replica_slot *slot = as_plan_find(arg, number);
 
-    t->number = number;
-    t->requests = requests;
-    as_plan_each(t->plan, set_slot_load, t);
+    if (slot)
+        as_replica_slot_set_load(slot, requests);
 }
 
 void as_reconciler_on_load(struct as_reconciler *r, const struct as_ctl_message *m)
@@ -88,7 +74,7 @@ void as_reconciler_on_load(struct as_reconciler *r, const struct as_ctl_message 
     if (!s || d->deleting)
         return;
     as_autoscaler_record(&s->a, m->number, (uint32_t)AS_MIN(m->id, (uint64_t)UINT32_MAX), now);
-    as_ctl_load_parse(m->text, &load, on_replica_load, &(struct load_target){.plan = d->plan});
+    as_ctl_load_parse(m->text, &load, on_replica_load, d->plan);
     if (load.slots)
         s->slots = load.slots;
     if (!load.has_times)

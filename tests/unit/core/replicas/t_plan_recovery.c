@@ -54,6 +54,46 @@ static void test_running_replicas_are_adopted(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
+struct search {
+    uint32_t number;
+    struct as_replica_slot *found;
+};
+
+static void look_at(void *arg, struct as_replica_slot *slot)
+{
+    struct search *s = arg;
+
+    if (as_replica_slot_facts(slot)->number == s->number)
+        s->found = slot;
+}
+
+/* The same as that of looking at each slot, with any number of slots and any gaps. */
+static void test_a_slot_is_found_by_its_number(void **state_ AS_UNUSED)
+{
+    static const uint32_t numbers[] = {7, 0, 3, 1, 40, 12, 13, 41, 4, 2, 38};
+    struct world w;
+
+    returns(&w);
+    for (uint32_t n = 0; n <= AS_COUNT(numbers); n++) {
+        for (uint32_t i = 0; i < 45; i++) {
+            struct search s = {.number = i};
+
+            as_plan_each(w.p, look_at, &s);
+            assert_ptr_equal(as_plan_find(w.p, i), s.found);
+        }
+        assert_null(as_plan_find(w.p, UINT32_MAX));
+        if (n < AS_COUNT(numbers)) {
+            struct as_replica_slot_facts f = note(n);
+
+            f.number = numbers[n];
+            assert_null(as_plan_find(w.p, f.number));
+            assert_int_equal(adopt(&w, f), 0);
+            assert_int_equal(as_replica_slot_facts(as_plan_find(w.p, f.number))->number, f.number);
+        }
+    }
+    world_fini(&w);
+}
+
 static void test_missing_replicas_are_started(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -313,6 +353,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_running_replicas_are_adopted),
+        cmocka_unit_test(test_a_slot_is_found_by_its_number),
         cmocka_unit_test(test_missing_replicas_are_started),
         cmocka_unit_test(test_a_starting_process_is_adopted),
         cmocka_unit_test(test_a_retiring_process_goes_on_ending),

@@ -137,6 +137,25 @@ static void what_the_question_says(void **state AS_UNUSED)
     close_world(w);
 }
 
+/* In any order; numbers without a replica are skipped, and of two about one the last counts. */
+static void the_requests_of_each_replica(void **state AS_UNUSED)
+{
+    struct world *w = open_asked(OWN ", initial_replicas: 3");
+
+    for (uint32_t i = 0; i < 3; i++)
+        send_ready(w, i);
+    send_load(w, 0, 5, "slots=6 2:5 99:7 0:1 3:8 1:0 4294967295:1 2:4");
+    send_process_ready(w);
+    assert_non_null(strstr(as_buf_cstr(&w->ask),
+                           "\"running_requests\":{\"echo-0\":1,\"echo-1\":0,\"echo-2\":4}"));
+    send_load(w, 0, 2, "slots=6 1:2"); /* what is not said stays */
+    answer_with(w, 0, "{\"replicas\": 3}");
+    next_question(w);
+    assert_non_null(strstr(as_buf_cstr(&w->ask),
+                           "\"running_requests\":{\"echo-0\":1,\"echo-1\":2,\"echo-2\":4}"));
+    close_world(w);
+}
+
 static void send_stats(struct world *w, const char *text, as_ns at)
 {
     handle(w, (struct as_ctl_message){.type = AS_CTL_STATS,
@@ -458,6 +477,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_the_number),
         cmocka_unit_test(what_the_question_says),
+        cmocka_unit_test(the_requests_of_each_replica),
         cmocka_unit_test(statistics_are_told_once),
         cmocka_unit_test(without_an_answer_the_number_stays),
         cmocka_unit_test(an_answer_that_is_late_does_not_count),
