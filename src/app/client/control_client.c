@@ -5,7 +5,7 @@
 #include "io/loop/clock.h"
 #include "wire/h1/h1_client.h"
 #include "wire/http/sse.h"
-#include "wire/json/json.h"
+#include "wire/json/json_text.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -352,26 +352,15 @@ bool as_control_client_error_text(const struct as_control_client_answer *a, stru
 {
     bool found = false;
     struct as_str text = a->body;
-    struct as_arena arena;
-    struct as_json *j = as_json_new();
     struct as_json_value root;
     struct as_json_items it;
-    struct as_buf padded = {0};
+    struct as_json_text t;
 
-    as_arena_init(&arena, NULL, 0);
-    memset(as_buf_reserve(&padded, a->body.n + AS_JSON_PADDING), 0, a->body.n + AS_JSON_PADDING);
-    if (a->body.n)
-        memcpy(padded.p, a->body.p, a->body.n);
-    if (j && as_json_open(j, &arena, padded.p, a->body.n, &root) == 0 &&
-        as_json_items(j, &root, &it) == 0 && it.object && as_json_next(j, &it) > 0 &&
-        as_str_eq(it.key, AS_STR("error")))
-        found = as_json_string(j, &it.value, &text) == 0;
+    if (as_json_text_open(&t, a->body, &root) == 0 && as_json_items(t.json, &root, &it) == 0 &&
+        it.object && as_json_next(t.json, &it) > 0 && as_str_eq(it.key, AS_STR("error")))
+        found = as_json_string(t.json, &it.value, &text) == 0;
     as_buf_add(ret_text, text.p, text.n);
-    if (j)
-        as_json_close(j);
-    as_json_free(j);
-    as_arena_fini(&arena);
-    as_buf_fini(&padded);
+    as_json_text_close(&t);
     return found;
 }
 

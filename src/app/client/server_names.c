@@ -46,10 +46,10 @@ static void read_answer(struct as_server_names *s, struct as_str answer)
 {
     struct as_json_list applications = {.each = read_application, .ctx = s};
     const struct as_json_row rows[] = {{"applications", AS_JSON_FIELD_MAP, &applications}};
-    struct as_record r;
+    struct as_json_text r;
 
     (void)as_record_parse(&r, answer, rows, AS_COUNT(rows));
-    as_record_close(&r);
+    as_json_text_close(&r);
 }
 
 int as_server_names_fetch(struct as_server_names *ret_s, const struct as_option_set *opts)

@@ -120,10 +120,10 @@ static int64_t generation_in(struct as_str answer)
 {
     int64_t generation = 0;
     const struct as_json_row fields[] = {{"generation", AS_JSON_FIELD_I64, &generation}};
-    struct as_record r;
+    struct as_json_text r;
 
     as_record_parse(&r, answer, fields, AS_COUNT(fields));
-    as_record_close(&r);
+    as_json_text_close(&r);
     return generation;
 }
 

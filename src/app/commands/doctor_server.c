@@ -118,10 +118,10 @@ static bool read_page(struct as_str text, struct page *p)
     const struct as_json_row fields[] = {{"server", AS_JSON_FIELD_OBJECT, &server},
                                          {"deployments", AS_JSON_FIELD_LIST, &deployments},
                                          {"replicas", AS_JSON_FIELD_LIST, &replicas}};
-    struct as_record r;
+    struct as_json_text r;
     int err = as_record_parse(&r, text, fields, AS_COUNT(fields));
 
-    as_record_close(&r);
+    as_json_text_close(&r);
     return !err && p->dispatcher > 0;
 }
 
@@ -167,7 +167,7 @@ static void check_control(struct as_doctor *d)
     const struct as_json_row info[] = {{"state_dir", AS_JSON_FIELD_STR, &state}};
     struct as_json_fields of = {info, AS_COUNT(info)};
     const struct as_json_row fields[] = {{"controller_info", AS_JSON_FIELD_OBJECT, &of}};
-    struct as_record r;
+    struct as_json_text r;
 
     if (as_control_client_call(d->opts, &q, &a) != AS_EXIT_CODE_OK || a.status != 200) {
         as_doctor_report(
@@ -178,7 +178,7 @@ static void check_control(struct as_doctor *d)
         as_doctor_report(d, "control", AS_DOCTOR_OK, "", "its controller answers");
         if (as_record_parse(&r, a.body, fields, AS_COUNT(fields)) == 0 && state.n)
             d->server.state_dir = as_str_dup(state);
-        as_record_close(&r);
+        as_json_text_close(&r);
     }
     as_control_client_answer_fini(&a);
 }

@@ -105,13 +105,13 @@ static int write_table(struct as_str answer, struct as_buf *out)
 {
     struct as_json_list list = {.each = read_entry, .ctx = out};
     const struct as_json_row fields[] = {{"generations", AS_JSON_FIELD_LIST, &list}};
-    struct as_record r;
+    struct as_json_text r;
     int err;
 
     as_buf_printf(out, "%-10s  %-19s  %-*s  %-*s  COMMAND\n", "GENERATION", "WHEN", STATE_WIDTH,
                   "STATE", CHANGES_WIDTH, "CHANGES");
     err = as_record_parse(&r, answer, fields, AS_COUNT(fields));
-    as_record_close(&r);
+    as_json_text_close(&r);
     return err;
 }
 

@@ -5,7 +5,7 @@
 #include "ctl/reconcile/reconciler_internal.h"
 #include "io/loop/clock.h"
 #include "link/call/report.h"
-#include "wire/json/json.h"
+#include "wire/json/json_text.h"
 
 #define QUESTION_MAX 49152u /* bytes; replicas that would make it longer are left out */
 #define WHY_MAX      300u
@@ -409,28 +409,19 @@ static bool set_answer(struct as_reconciler_deployment *d, struct as_json *j,
  * malformed. */
 static bool read_answer(struct as_reconciler_deployment *d, struct as_str text)
 {
-    uint8_t *copy = as_xalloc(text.n + AS_JSON_PADDING); /* zeroed: the padding is readable */
-    struct as_json *j = as_json_new();
     struct as_json_value root;
     struct as_json_items it;
-    struct as_arena a;
+    struct as_json_text t;
     bool done = false, good = false;
 
-    as_arena_init(&a, NULL, 0);
-    if (text.n)
-        memcpy(copy, text.p, text.n);
-    if (j && as_json_open(j, &a, copy, text.n, &root) == 0) {
-        if (root.type == AS_JSON_OBJECT && as_json_items(j, &root, &it) == 0) {
-            while (!done && as_json_next(j, &it) > 0) {
-                done = as_str_eq(it.key, AS_STR("replicas"));
-                good = done && set_answer(d, j, &it.value);
-            }
+    if (as_json_text_open(&t, text, &root) == 0 && root.type == AS_JSON_OBJECT &&
+        as_json_items(t.json, &root, &it) == 0) {
+        while (!done && as_json_next(t.json, &it) > 0) {
+            done = as_str_eq(it.key, AS_STR("replicas"));
+            good = done && set_answer(d, t.json, &it.value);
         }
-        as_json_close(j);
     }
-    as_json_free(j);
-    as_arena_fini(&a);
-    free(copy);
+    as_json_text_close(&t);
     return good;
 }
 

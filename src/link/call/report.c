@@ -1,7 +1,7 @@
 #include "link/call/report.h"
 
 #include "base/err.h"
-#include "wire/json/json.h"
+#include "wire/json/json_text.h"
 #include "wire/name_check.h"
 
 #include <math.h>
@@ -201,32 +201,23 @@ static int check_metrics(struct as_str text, char *why, size_t cap)
 /* A whole JSON text of that type, on however many lines. */
 static int check_json(struct as_str text, enum as_json_type type, char *why, size_t cap)
 {
-    uint8_t *copy = as_xalloc(text.n + AS_JSON_PADDING);
-    struct as_json *j = as_json_new();
     struct as_json_value root;
-    struct as_arena a;
-    int err = AS_ENOMEM;
+    struct as_json_text t;
+    int err = as_json_text_open(&t, text, &root);
 
-    as_arena_init(&a, NULL, 0);
-    if (text.n)
-        memcpy(copy, text.p, text.n);
-    if (j) {
-        err = as_json_open(j, &a, copy, text.n, &root);
+    if (t.json) {
         if (!err && root.type != type)
             err = AS_EINVALID;
         if (!err)
-            err = as_json_skip(j, &root);
+            err = as_json_skip(t.json, &root);
         if (!err)
-            err = as_json_expect_end(j);
+            err = as_json_expect_end(t.json);
         snprintf(why, cap, "%s",
                  err == AS_EINVALID
                      ? (type == AS_JSON_ARRAY ? "it is no JSON array" : "it is no JSON object")
-                     : as_json_why(j));
-        as_json_close(j);
+                     : as_json_why(t.json));
     }
-    as_json_free(j);
-    as_arena_fini(&a);
-    free(copy);
+    as_json_text_close(&t);
     return err ? AS_EINVALID : 0;
 }
 
@@ -271,29 +262,18 @@ static int check_numbers(struct as_json *j, struct as_json_value *object, uint32
 
 int as_report_check_stats(struct as_str text, uint32_t max_names, char *why, size_t cap)
 {
-    uint8_t *copy;
-    struct as_json *j;
     struct as_json_value root;
-    struct as_arena a;
+    struct as_json_text t;
     int err = AS_EINVALID;
 
     if (!text.n) /* nothing any more */
         return 0;
-    copy = as_xalloc(text.n + AS_JSON_PADDING); /* zeroed: the padding is readable */
-    j = as_json_new();
-    as_arena_init(&a, NULL, 0);
-    memcpy(copy, text.p, text.n);
     snprintf(why, cap, "it is no JSON object");
-    if (j) {
-        if (as_json_open(j, &a, copy, text.n, &root) == 0)
-            err = check_numbers(j, &root, max_names, why, cap);
-        if (!err && as_json_expect_end(j))
-            err = AS_EINVALID;
-        as_json_close(j);
-    }
-    as_json_free(j);
-    as_arena_fini(&a);
-    free(copy);
+    if (as_json_text_open(&t, text, &root) == 0)
+        err = check_numbers(t.json, &root, max_names, why, cap);
+    if (!err && as_json_expect_end(t.json))
+        err = AS_EINVALID;
+    as_json_text_close(&t);
     return err;
 }
 

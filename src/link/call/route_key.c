@@ -3,7 +3,7 @@
 #define XXH_INLINE_ALL
 #define XXH_STATIC_LINKING_ONLY
 #include "base/err.h"
-#include "wire/json/json.h"
+#include "wire/json/json_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -94,25 +94,18 @@ static void read_members(struct as_json *j, struct as_json_value *root, uint64_t
 
 int as_route_read_models(struct as_str json, uint64_t seed, uint64_t **ret_keys, uint32_t *ret_n)
 {
-    uint8_t *copy = as_xalloc(json.n + AS_JSON_PADDING);
-    struct as_json *j = as_json_new();
     struct as_json_value root;
-    struct as_arena a;
+    struct as_json_text t;
     uint32_t n = 0;
     /* a text that is not empty takes three bytes and a comma */
     uint64_t *keys = json.n >= 5 ? as_xalloc((json.n / 4 + 1) * sizeof(*keys)) : NULL;
 
-    as_arena_init(&a, NULL, 0);
-    if (json.n)
-        memcpy(copy, json.p, json.n);
-    if (j && keys && as_json_open(j, &a, copy, json.n, &root) == 0)
-        read_members(j, &root, seed, keys, &n);
-    if (j)
-        as_json_close(j);
-    as_json_free(j);
-    as_arena_fini(&a);
-    free(copy);
-    if (!j) {
+    int err = as_json_text_open(&t, json, &root);
+
+    if (!err && keys)
+        read_members(t.json, &root, seed, keys, &n);
+    as_json_text_close(&t);
+    if (!t.json) {
         free(keys);
         return AS_ENOMEM;
     }

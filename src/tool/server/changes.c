@@ -48,12 +48,12 @@ int as_changes_read(struct as_changes *c, struct as_str json)
     struct as_json_list list = {.each = read_change, .ctx = c};
     const struct as_json_row fields[] = {{"generation", AS_JSON_FIELD_I64, &c->generation},
                                          {"changes", AS_JSON_FIELD_LIST, &list}};
-    struct as_record r;
+    struct as_json_text r;
     int err;
 
     *c = (struct as_changes){0};
     err = as_record_parse(&r, json, fields, AS_COUNT(fields));
-    as_record_close(&r);
+    as_json_text_close(&r);
     return err == AS_EINVALID || (!err && !list.seen) ? AS_EPROTO : err;
 }
 

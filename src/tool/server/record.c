@@ -4,33 +4,13 @@
 
 #define ELLIPSIS "…"
 
-/* Copies the text and opens the copy. */
-static int open_record(struct as_record *r, struct as_str text, struct as_json_value *ret_root)
-{
-    as_arena_init(&r->arena, NULL, 0);
-    as_buf_init(&r->text);
-    memset(as_buf_reserve(&r->text, text.n + AS_JSON_PADDING), 0, text.n + AS_JSON_PADDING);
-    as_buf_add(&r->text, text.p, text.n);
-    r->json = as_json_new();
-    return r->json ? as_json_open(r->json, &r->arena, r->text.p, text.n, ret_root) : AS_ENOMEM;
-}
-
-void as_record_close(struct as_record *r)
-{
-    if (r->json)
-        as_json_close(r->json);
-    as_json_free(r->json);
-    as_arena_fini(&r->arena);
-    as_buf_fini(&r->text);
-}
-
-int as_record_parse(struct as_record *r, struct as_str text, const struct as_json_row *rows,
+int as_record_parse(struct as_json_text *t, struct as_str text, const struct as_json_row *rows,
                     uint32_t n)
 {
     struct as_json_value root;
-    int err = open_record(r, text, &root);
+    int err = as_json_text_open(t, text, &root);
 
-    return err ? err : as_json_read(r->json, &root, rows, n);
+    return err ? err : as_json_read(t->json, &root, rows, n);
 }
 
 static struct as_str last_line(struct as_str text)

@@ -48,7 +48,7 @@ struct event { /* slices point into its text */
     bool rolled_back;
 };
 
-static int read_event(struct as_record *r, struct as_str json, struct event *e)
+static int read_event(struct as_json_text *r, struct as_str json, struct event *e)
 {
     const struct as_json_row fields[] = {{"kind", AS_JSON_FIELD_STR, &e->kind},
                                          {"application", AS_JSON_FIELD_STR, &e->application},
@@ -182,7 +182,7 @@ enum as_states_result as_states_event(struct as_states *s, struct as_str json,
                                       const struct as_state **ret_state)
 {
     enum as_states_result news = AS_STATES_NOTHING;
-    struct as_record r;
+    struct as_json_text r;
     struct event e;
 
     *ret_state = NULL;
@@ -195,7 +195,7 @@ enum as_states_result as_states_event(struct as_states *s, struct as_str json,
     else if (kind_of(&e) >= 0)
         news = apply_event(s, &e, ret_state);
     s->synced = s->synced || news == AS_STATES_SYNCED;
-    as_record_close(&r);
+    as_json_text_close(&r);
     return news;
 }
 

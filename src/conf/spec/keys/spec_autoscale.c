@@ -1,6 +1,6 @@
 #include "conf/spec/keys/spec_autoscale.h"
 
-#include "wire/json/json.h"
+#include "wire/json/json_text.h"
 
 /* --- schedule --- */
 
@@ -230,24 +230,15 @@ static int read_text(const char *json, struct as_autoscale_config *c,
                                  struct as_autoscale_config *c, struct as_buf *why),
                      struct as_buf *why)
 {
-    size_t n = strlen(json);
-    uint8_t *copy = as_xalloc(n + AS_JSON_PADDING); /* zeroed: the padding is readable */
-    struct as_json *j = as_json_new();
     struct as_json_value root;
-    struct as_arena a;
+    struct as_json_text t;
     int rc = AS_EINVALID;
 
-    as_arena_init(&a, NULL, 0);
-    memcpy(copy, json, n);
-    if (j && as_json_open(j, &a, copy, n, &root) == 0)
-        rc = read(j, &root, c, why);
+    if (as_json_text_open(&t, as_str_of(json), &root) == 0)
+        rc = read(t.json, &root, c, why);
     if (rc && !why->n)
         as_buf_str(why, "it is not JSON");
-    if (j)
-        as_json_close(j);
-    as_json_free(j);
-    as_arena_fini(&a);
-    free(copy);
+    as_json_text_close(&t);
     return rc;
 }
 

@@ -1,6 +1,6 @@
 /* The key `backpressure_config` of Ray Serve: its JSON, read into numbers. */
 #include "conf/spec/spec_internal.h"
-#include "wire/json/json.h"
+#include "wire/json/json_text.h"
 
 #define STATUS_TEXT "status_code is not 503 or 429"
 #define RETRY_TEXT  "retry_after_s is not a number from 0 to 86400"
@@ -51,23 +51,14 @@ static const char *read_members(struct as_json *j, struct as_json_value *root,
 
 const char *as_spec_read_backpressure(const char *json, struct as_spec_backpressure *ret_b)
 {
-    size_t n = strlen(json);
-    uint8_t *copy = as_xalloc(n + AS_JSON_PADDING); /* zeroed: the padding is readable */
-    struct as_json *j = as_json_new();
     struct as_spec_backpressure b = {0};
     struct as_json_value root;
+    struct as_json_text t;
     const char *why = "it is not JSON";
-    struct as_arena a;
 
-    as_arena_init(&a, NULL, 0);
-    memcpy(copy, json, n);
-    if (j && as_json_open(j, &a, copy, n, &root) == 0)
-        why = read_members(j, &root, &b);
-    if (j)
-        as_json_close(j);
-    as_json_free(j);
-    as_arena_fini(&a);
-    free(copy);
+    if (as_json_text_open(&t, as_str_of(json), &root) == 0)
+        why = read_members(t.json, &root, &b);
+    as_json_text_close(&t);
     if (!why)
         *ret_b = b;
     return why;

@@ -7,7 +7,7 @@
 
 #include "conf/spec/keys/spec_autoscale.h"
 #include "conf/spec/spec_internal.h"
-#include "wire/json/json.h"
+#include "wire/json/json_text.h"
 
 #define ONGOING 100 /* calls that it may execute at once; questions about requests are none */
 
@@ -76,26 +76,15 @@ static void on_scaling_member(void *arg, struct as_json *j, struct as_str key,
 static bool read_json(const char *json, void (*member)(void *arg, struct as_json *j,
                                                        struct as_str key, struct as_json_value *v))
 {
-    size_t n = json ? strlen(json) : 0;
-    uint8_t *copy;
-    struct as_json *j;
     struct as_json_value root;
-    struct as_arena a;
+    struct as_json_text t;
     bool own = false;
 
     if (!json)
         return false;
-    copy = as_xalloc(n + AS_JSON_PADDING); /* zeroed: the padding is readable */
-    j = as_json_new();
-    as_arena_init(&a, NULL, 0);
-    memcpy(copy, json, n);
-    if (j && as_json_open(j, &a, copy, n, &root) == 0)
-        each_member(j, &root, member, &own);
-    if (j)
-        as_json_close(j);
-    as_json_free(j);
-    as_arena_fini(&a);
-    free(copy);
+    if (as_json_text_open(&t, as_str_of(json), &root) == 0)
+        each_member(t.json, &root, member, &own);
+    as_json_text_close(&t);
     return own;
 }
 

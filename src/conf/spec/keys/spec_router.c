@@ -4,7 +4,7 @@
 #include "base/memory/arena.h"
 #include "base/suggest.h"
 #include "core/dispatch/choice/router_conf.h"
-#include "wire/json/json.h"
+#include "wire/json/json_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -260,26 +260,20 @@ static int read_members(struct reader *s, struct as_json_value *root)
 
 int as_spec_read_router(const char *json, struct as_frame_router *ret_r, struct as_buf *why)
 {
-    size_t n = strlen(json);
-    uint8_t *copy = as_xalloc(n + AS_JSON_PADDING); /* zeroed: the padding is readable */
     struct as_frame_router r;
-    struct reader s = {.j = as_json_new(), .r = &r, .why = why};
+    struct reader s = {.r = &r, .why = why};
     struct as_json_value root;
-    struct as_arena a;
+    struct as_json_text t;
     int err = AS_EINVALID;
 
     memset(&r, 0, sizeof(r));
-    as_arena_init(&a, NULL, 0);
-    memcpy(copy, json, n);
-    if (s.j && as_json_open(s.j, &a, copy, n, &root) == 0)
+    if (as_json_text_open(&t, as_str_of(json), &root) == 0) {
+        s.j = t.json;
         err = read_members(&s, &root);
-    else
+    } else {
         as_buf_str(why, "it is not JSON");
-    if (s.j)
-        as_json_close(s.j);
-    as_json_free(s.j);
-    as_arena_fini(&a);
-    free(copy);
+    }
+    as_json_text_close(&t);
     if (!err)
         *ret_r = r;
     return err;

@@ -1,6 +1,7 @@
 /* Specification of wire/json/json: reading any text, elements of tensors, writing. What is accepted
  * in general is compared with Python's json in tests/python/test_json.py. */
 #include "json_case.h"
+#include "wire/json/json_text.h"
 
 static int open_text(const char *z)
 {
@@ -10,6 +11,32 @@ static int open_text(const char *z)
 }
 
 /* --- reading --- */
+
+/* A text of its own needs no padding, and goes when it is closed: the text that was given may go at
+ * once. */
+static void a_copy_is_read(void **state AS_UNUSED)
+{
+    static const char text[] = "{\"a\": \"x\\ty\", \"b\": \"plain\"}";
+    char *given = test_malloc(sizeof(text) - 1); /* what is behind it is not to be read */
+    struct as_json_text t;
+    struct as_json_value root;
+    struct as_str a, b;
+    const struct as_json_row rows[] = {{"a", AS_JSON_FIELD_STR, &a}, {"b", AS_JSON_FIELD_STR, &b}};
+
+    memcpy(given, text, sizeof(text) - 1);
+    assert_int_equal(as_json_text_open(&t, (struct as_str){given, sizeof(text) - 1}, &root), 0);
+    test_free(given);
+    assert_int_equal(as_json_read(t.json, &root, rows, 2), 0);
+    assert_int_equal(as_json_expect_end(t.json), 0);
+    assert_str(a, "x\ty");
+    assert_str(b, "plain");
+    as_json_text_close(&t);
+    assert_int_equal(as_json_text_open(&t, AS_STR("{\"a\""), &root), AS_EPROTO);
+    assert_non_null(strstr(as_json_why(t.json), "not JSON"));
+    as_json_text_close(&t);
+    assert_int_equal(as_json_text_open(&t, (struct as_str){0}, &root), AS_EPROTO);
+    as_json_text_close(&t);
+}
 
 static void members_come_in_order(void **state AS_UNUSED)
 {
@@ -430,6 +457,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, up, down)
     const struct CMUnitTest tests[] = {
+        T(a_copy_is_read),
         T(members_come_in_order),
         T(values_not_read_are_checked),
         T(errors_have_a_position),
