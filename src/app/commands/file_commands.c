@@ -1,5 +1,6 @@
 #include "app/commands/file_commands.h"
 
+#include "app/client/print.h"
 #include "app/options/argument.h"
 #include "conf/option/exit_code.h"
 #include "conf/spec/spec.h"
@@ -11,15 +12,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static int print_error(struct as_buf *err, int code)
-{
-    if (err->n)
-        fprintf(stderr, "%.*s%s", AS_STR_FMT(as_buf_slice(err)),
-                err->p[err->n - 1] == '\n' ? "" : "\n");
-    as_buf_fini(err);
-    return code;
-}
 
 /* Writes the whole text and closes fd. False: errno. */
 static bool write_and_close(int fd, const struct as_buf *text)
@@ -84,7 +76,6 @@ static int write_output(struct as_buf *text, const char *path)
 
 int as_check_main(struct as_option_set *opts)
 {
-    struct as_spec_limits limits;
     struct as_spec *spec;
     struct as_buf text = {0};
     uint32_t apps, deployments = 0;
@@ -93,14 +84,9 @@ int as_check_main(struct as_option_set *opts)
     rc = as_argument_check_file("check", opts->args[0]);
     if (rc != AS_EXIT_CODE_OK)
         return rc;
-    as_spec_limits_from_options(&limits, opts);
-    rc = as_spec_load(&spec, &limits, opts->args[0], &text);
-    if (rc == AS_EINVALID)
-        as_argument_add_hint(opts->args[0], &text);
-    if (rc < 0)
-        return print_error(&text, rc == AS_EINVALID    ? AS_EXIT_CODE_CONFIG
-                                  : rc == AS_ENOTFOUND ? AS_EXIT_CODE_NOT_FOUND
-                                                       : AS_EXIT_CODE_FAILED);
+    rc = as_argument_load_file(opts, &spec, &text);
+    if (rc != AS_EXIT_CODE_OK)
+        return as_print_plain_error(&text, rc);
     apps = as_spec_count(spec->file, AS_SPEC_FILE_APPLICATIONS);
     for (struct as_spec_walk w = {0}; as_spec_next(spec->file, &w);)
         deployments++;
@@ -143,8 +129,8 @@ int as_build_main(struct as_option_set *opts)
         return rc;
     signal_fd = as_supervisor_signals();
     if (signal_fd < 0) {
-        as_buf_printf(&err, "anyserve: cannot watch for signals: %s", strerror(errno));
-        return print_error(&err, AS_EXIT_CODE_SYSTEM);
+        as_buf_printf(&err, "cannot watch for signals: %s", strerror(errno));
+        return as_print_error(&err, AS_EXIT_CODE_SYSTEM);
     }
     as_interpreter_choose(&python, as_option_str(opts, AS_OPT_PYTHON));
     rc = build_file_text(opts, python.path, signal_fd, &out, &err);
@@ -152,7 +138,7 @@ int as_build_main(struct as_option_set *opts)
     close(signal_fd);
     if (rc != AS_EXIT_CODE_OK) {
         as_buf_fini(&out);
-        return print_error(&err, rc);
+        return as_print_plain_error(&err, rc);
     }
     as_buf_fini(&err);
     return write_output(&out, as_option_str(opts, AS_OPT_OUTPUT_FILE));

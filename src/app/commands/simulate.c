@@ -45,16 +45,6 @@ static int code_of(int err)
                                  : AS_EXIT_CODE_FAILED;
 }
 
-/* Prints the text of an error and empties it. */
-static int print_error(struct as_buf *err, int code)
-{
-    if (err->n)
-        fprintf(stderr, "%.*s%s", AS_STR_FMT(as_buf_slice(err)),
-                err->p[err->n - 1] == '\n' ? "" : "\n");
-    as_buf_fini(err);
-    return code;
-}
-
 /* --- the deployment --- */
 
 /* Is it called that, with or without its application? */
@@ -227,19 +217,14 @@ static int read_conf(struct job *j)
 
 static int load_spec(struct job *j)
 {
-    const char *path = j->opts->args[0];
-    struct as_spec_limits limits;
     struct as_buf err = {0};
-    int rc = as_argument_check_file("simulate", path);
+    int rc = as_argument_check_file("simulate", j->opts->args[0]);
 
     if (rc != AS_EXIT_CODE_OK)
         return rc;
-    as_spec_limits_from_options(&limits, j->opts);
-    rc = as_spec_load(&j->spec, &limits, path, &err);
-    if (rc == AS_EINVALID)
-        as_argument_add_hint(path, &err);
-    if (rc < 0)
-        return print_error(&err, code_of(rc));
+    rc = as_argument_load_file(j->opts, &j->spec, &err);
+    if (rc != AS_EXIT_CODE_OK)
+        return as_print_plain_error(&err, rc);
     as_buf_fini(&err);
     rc = choose_deployment(j);
     return rc == AS_EXIT_CODE_OK ? read_conf(j) : rc;

@@ -223,6 +223,22 @@ void as_argument_add_hint(const char *path, struct as_buf *err)
                       path);
 }
 
+int as_argument_load_file(const struct as_option_set *opts, struct as_spec **ret_s,
+                          struct as_buf *err)
+{
+    struct as_spec_limits limits;
+    int rc;
+
+    as_spec_limits_from_options(&limits, opts);
+    rc = as_spec_load(ret_s, &limits, opts->args[0], err);
+    if (rc == AS_EINVALID)
+        as_argument_add_hint(opts->args[0], err);
+    return rc >= 0              ? AS_EXIT_CODE_OK
+           : rc == AS_EINVALID  ? AS_EXIT_CODE_CONFIG
+           : rc == AS_ENOTFOUND ? AS_EXIT_CODE_NOT_FOUND
+                                : AS_EXIT_CODE_FAILED;
+}
+
 int as_argument_put_variable(const struct as_option_set *opts, struct as_buf *ret_variable,
                              struct as_buf *err)
 {

@@ -7,6 +7,7 @@
 #define AS_APP_ARGUMENT_H
 
 #include "conf/option/option.h"
+#include "conf/spec/spec.h"
 
 /* For a command that takes code: FILE.py or MODULE, either with :ATTRIBUTE. Returns an exit code;
  * on failure stderr says what the argument is instead. A name that only Python can look up passes.
@@ -18,6 +19,11 @@ int as_argument_check_file(const char *command, const char *path);
 /* After errors in the contents of a file: if its name ends neither like YAML nor like JSON, appends
  * to `err` that it may not be a deployment file. */
 void as_argument_add_hint(const char *path, struct as_buf *err);
+
+/* Loads the deployment file that is the first argument; as_argument_check_file was called. Returns
+ * an exit code; on failure `err` says what is wrong, with the file's name. */
+int as_argument_load_file(const struct as_option_set *opts, struct as_spec **ret_s,
+                          struct as_buf *err);
 
 /* For a command whose first argument is code: the others are KEY=VALUE, for a function that builds
  * the application. Appends the variable by which the worker program gets them; nothing without any.

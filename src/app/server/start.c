@@ -83,16 +83,11 @@ static int load_file(const struct as_option_set *opts, const char *python, int e
                                       .timeout = as_option_ns(opts, AS_OPT_START_TIMEOUT)};
     struct as_spec *s;
     char *store;
-    int rc, code;
+    int code = as_argument_load_file(opts, &s, err);
 
+    if (code != AS_EXIT_CODE_OK)
+        return code;
     as_spec_limits_from_options(&conf.limits, opts);
-    rc = as_spec_load(&s, &conf.limits, opts->args[0], err);
-    if (rc == AS_EINVALID)
-        as_argument_add_hint(opts->args[0], err);
-    if (rc < 0)
-        return rc == AS_EINVALID    ? AS_EXIT_CODE_CONFIG
-               : rc == AS_ENOTFOUND ? AS_EXIT_CODE_NOT_FOUND
-                                    : AS_EXIT_CODE_FAILED;
     store = as_deploy_job_set_code_folder(&conf, opts, as_option_str(opts, AS_OPT_STATE_DIR));
     code = describe_applications(s, &conf, end_fd, models, err);
     free(store);
