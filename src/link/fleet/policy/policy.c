@@ -70,10 +70,12 @@ bool as_policy_ask(struct as_fleet_deployment *d, struct as_call *c)
         d->router_outcomes[AS_POLICY_OUTCOME_ABSENT]++;
         return false;
     }
-    if (*slot_of(p, p->next_id) || as_policy_is_over(p)) {
+    if (p->n_open == AS_POLICY_OPEN || as_policy_is_over(p)) {
         count(p, AS_POLICY_OUTCOME_BUSY);
         return false;
     }
+    while (*slot_of(p, p->next_id)) /* an old question is still open */
+        p->next_id++;
     as_policy_walk_replicas(p);
     r.before = c->question;
     r.id = c->question = p->next_id++;

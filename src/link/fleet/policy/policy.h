@@ -13,8 +13,11 @@
 #include "link/fleet/fleet_deployment.h"
 #include "wire/frame/frame_policy.h"
 
+/* Internal bounds (docs/architecture/routing.md, Questions), and no options: they keep memory and
+ * what a process that hangs still has to read small; one that keeps up is far from them. At either
+ * one a request is not put to the router: it counts as `busy`, and the built-in policy decides. */
 #define AS_POLICY_OPEN   1024u      /* open questions; a power of two */
-#define AS_POLICY_WINDOW (4u << 20) /* bytes of records that it may have unread */
+#define AS_POLICY_WINDOW (4u << 20) /* bytes of records that may be unread before a record more */
 
 struct as_policy; /* of one deployment; made when its process is first ready */
 

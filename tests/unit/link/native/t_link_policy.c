@@ -101,6 +101,117 @@ static void a_late_answer_is_ignored(void **state AS_UNUSED)
     end();
 }
 
+/* Opens so many questions more, of requests that there are not. */
+static void fill_open(uint32_t n)
+{
+    static struct as_call other;
+
+    for (uint32_t i = 0; i < AS_POLICY_OPEN && n; i++) {
+        if (!app()->policy->open[i]) {
+            app()->policy->open[i] = &other;
+            app()->policy->n_open++;
+            n--;
+        }
+    }
+    assert_int_equal(n, 0);
+}
+
+static void empty_open(const struct as_call *keep)
+{
+    for (uint32_t i = 0; i < AS_POLICY_OPEN; i++) {
+        struct as_call **c = &app()->policy->open[i];
+
+        if (*c && *c != keep) {
+            *c = NULL;
+            app()->policy->n_open--;
+        }
+    }
+}
+
+/* The last question that fits takes whatever place is free; beyond it the server decides at once.
+ */
+static void open_questions_are_bounded(void **state AS_UNUSED)
+{
+    struct told t = {0};
+    struct request *q;
+    struct hand *h, *p;
+
+    begin_with_policy();
+    h = join(0, "t0", true, &no_options);
+    p = join_policy(2, "p0", 0);
+    UNTIL_TOLD(p, &t, t.n == 1);
+    fill_open(AS_POLICY_OPEN - 1);
+    q = submit();
+    UNTIL_TOLD(p, &t, t.n_ids == 1);
+    assert_int_equal(count(AS_POLICY_OUTCOME_BUSY), 0);
+    assert_int_equal(app()->policy->n_open, AS_POLICY_OPEN);
+    submit();
+    start(h, 1);
+    assert_int_equal(count(AS_POLICY_OUTCOME_BUSY), 1);
+    empty_open(&q->call);
+    choose(p, t.ids[0], t.numbers[0]);
+    start(h, 2);
+    assert_int_equal(count(AS_POLICY_OUTCOME_CHOSEN), 1);
+    end();
+}
+
+/* A question that is open for long keeps no other one from being put, however many there were
+ * since.
+ */
+static void an_old_question_is_in_nobodys_way(void **state AS_UNUSED)
+{
+    struct told t = {0};
+    struct hand *h, *p;
+
+    begin_with_policy();
+    h = join(0, "t0", true, &no_options);
+    p = join_policy(2, "p0", 0);
+    UNTIL_TOLD(p, &t, t.n == 1);
+    submit();
+    UNTIL_TOLD(p, &t, t.n_ids == 1);
+    app()->policy->next_id =
+        t.ids[0] + AS_POLICY_OPEN; /* so many questions were put and answered */
+    submit();
+    UNTIL_TOLD(p, &t, t.n_ids == 2);
+    assert_int_equal(t.ids[1], t.ids[0] + AS_POLICY_OPEN + 1);
+    choose(p, t.ids[1], t.numbers[0]);
+    start(h, 1);
+    choose(p, t.ids[0], t.numbers[0]);
+    start(h, 2);
+    assert_int_equal(count(AS_POLICY_OUTCOME_CHOSEN), 2);
+    assert_int_equal(count(AS_POLICY_OUTCOME_BUSY), 0);
+    end();
+}
+
+/* At the bound there is a question more; above it there is none until the process has read. */
+static void unread_bytes_are_bounded(void **state AS_UNUSED)
+{
+    struct told t = {0};
+    struct as_upstream *up;
+    struct hand *h, *p;
+
+    begin_with_policy();
+    h = join(0, "t0", true, &no_options);
+    p = join_policy(2, "p0", 0);
+    UNTIL_TOLD(p, &t, t.n == 1);
+    up = app()->policy->up;
+    up->policy_sent = up->policy_read + AS_POLICY_WINDOW;
+    submit();
+    UNTIL_TOLD(p, &t, t.n_ids == 1);
+    up->policy_sent = up->policy_read + AS_POLICY_WINDOW + 1;
+    submit();
+    start(h, 1);
+    assert_int_equal(count(AS_POLICY_OUTCOME_BUSY), 1);
+    send_event(p, AS_POLICY_READ, up->policy_read + 1);
+    choose(p, t.ids[0], t.numbers[0]); /* it comes after the READ */
+    start(h, 2);
+    assert_int_equal(count(AS_POLICY_OUTCOME_CHOSEN), 1);
+    submit();
+    UNTIL_TOLD(p, &t, t.n_ids == 2);
+    assert_int_equal(count(AS_POLICY_OUTCOME_BUSY), 1);
+    end();
+}
+
 static void a_client_that_leaves_withdraws_its_question(void **state AS_UNUSED)
 {
     struct told t = {0};
@@ -286,6 +397,9 @@ int main(void)
         cmocka_unit_test(a_request_that_waits_is_asked_again),
         cmocka_unit_test(without_a_choice_the_server_decides),
         cmocka_unit_test(a_late_answer_is_ignored),
+        cmocka_unit_test(open_questions_are_bounded),
+        cmocka_unit_test(an_old_question_is_in_nobodys_way),
+        cmocka_unit_test(unread_bytes_are_bounded),
         cmocka_unit_test(a_client_that_leaves_withdraws_its_question),
         cmocka_unit_test(the_end_of_the_process_answers_its_questions),
         cmocka_unit_test(a_process_takes_over_from_another),
