@@ -227,11 +227,8 @@ static int check_together(const struct as_option_set *o, struct as_buf *err)
         return AS_EINVALID;
     }
     if (!as_plugin_list_is_valid(as_str_of(o->v[AS_OPT_ROUTER_PLUGIN].s), &bad)) {
-        as_buf_printf(
-            err,
-            "--%s: '%.*s' is not DEPLOYMENT=FILE, its deployment comes twice, or it is one of "
-            "more than %u",
-            as_option_key(AS_OPT_ROUTER_PLUGIN), AS_STR_FMT(bad), AS_PLUGINS_MAX);
+        as_buf_printf(err, "--%s: '%.*s' is not DEPLOYMENT=FILE, or its deployment comes twice",
+                      as_option_key(AS_OPT_ROUTER_PLUGIN), AS_STR_FMT(bad));
         return AS_EINVALID;
     }
     if (!is_root_path(as_str_of(o->v[AS_OPT_ROOT_PATH].s))) {

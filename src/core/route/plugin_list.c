@@ -30,15 +30,12 @@ bool as_plugin_split(struct as_str entry, struct as_str *ret_name, struct as_str
 
 bool as_plugin_list_is_valid(struct as_str list, struct as_str *ret_bad)
 {
-    uint32_t n = 0;
-
     if (list.n && list.p[list.n - 1] == ',') {
         *ret_bad = (struct as_str){list.p + list.n, 0};
         return false;
     }
-    for (struct as_str rest = list, name, path; as_plugin_list_next(&rest, ret_bad); n++) {
-        if (n == AS_PLUGINS_MAX || !as_plugin_split(*ret_bad, &name, &path) ||
-            as_plugin_list_has(rest, name))
+    for (struct as_str rest = list, name, path; as_plugin_list_next(&rest, ret_bad);) {
+        if (!as_plugin_split(*ret_bad, &name, &path) || as_plugin_list_has(rest, name))
             return false;
     }
     return true;

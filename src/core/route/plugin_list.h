@@ -4,7 +4,6 @@
 
 #include "base/str.h"
 
-#define AS_PLUGINS_MAX     16u
 #define AS_PLUGIN_NAME_MAX 255u
 
 /* Takes the first entry off *list. False: the list is empty. */
@@ -12,8 +11,8 @@ bool as_plugin_list_next(struct as_str *list, struct as_str *ret_entry);
 /* Splits DEPLOYMENT=FILE. False: it is none; the deployment is named as people write it, without
  * blanks, with at most AS_PLUGIN_NAME_MAX bytes. */
 bool as_plugin_split(struct as_str entry, struct as_str *ret_name, struct as_str *ret_path);
-/* Each entry is DEPLOYMENT=FILE, no name comes twice, and there are at most AS_PLUGINS_MAX; an
- * empty list is valid. *ret_bad: the first entry that is wrong. */
+/* Each entry is DEPLOYMENT=FILE, and no name comes twice; an empty list is valid. *ret_bad: the
+ * first entry that is wrong. */
 bool as_plugin_list_is_valid(struct as_str list, struct as_str *ret_bad);
 /* Is there an entry of that name? */
 bool as_plugin_list_has(struct as_str list, struct as_str name);

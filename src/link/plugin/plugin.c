@@ -3,11 +3,11 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-static struct {
+static struct loaded {
     char name[AS_PLUGIN_NAME_MAX + 1];
     const struct as_router_plugin *table;
-} plugins[AS_PLUGINS_MAX];
-static uint32_t n_plugins;
+} * plugins; /* as many as the option's text names */
+static uint32_t n_plugins, cap_plugins;
 
 const struct as_router_plugin *as_plugin_find(struct as_str name)
 {
@@ -37,10 +37,6 @@ int as_plugin_load(struct as_str name, const char *path, char *why, size_t n)
     const char *wrong;
     void *object, *symbol;
 
-    if (n_plugins == AS_PLUGINS_MAX) {
-        snprintf(why, n, "%s: at most %u routers can be loaded", path, AS_PLUGINS_MAX);
-        return AS_EFULL;
-    }
     if (as_plugin_find(name)) {
         snprintf(why, n, "%s: there is a router '%.*s' already", path, AS_STR_FMT(name));
         return AS_EINVALID;
@@ -63,6 +59,10 @@ int as_plugin_load(struct as_str name, const char *path, char *why, size_t n)
         snprintf(why, n, "%s: %s", path, wrong);
         dlclose(object);
         return AS_EINVALID;
+    }
+    if (n_plugins == cap_plugins) {
+        cap_plugins = AS_MAX(2 * cap_plugins, 4u);
+        plugins = as_xrealloc(plugins, cap_plugins * sizeof(*plugins));
     }
     plugins[n_plugins].table = p;
     snprintf(plugins[n_plugins++].name, sizeof(plugins[0].name), "%.*s", AS_STR_FMT(name));

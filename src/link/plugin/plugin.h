@@ -13,8 +13,7 @@
 #include "core/route/plugin_list.h"
 
 /* Loads a shared object; it stays loaded. AS_EINVALID, and why (n bytes) says what is wrong: it
- * cannot be loaded, has another ABI, lacks a function, or the name is taken. AS_EFULL: there are
- * AS_PLUGINS_MAX. */
+ * cannot be loaded, has another ABI, lacks a function, or the name is taken. */
 int as_plugin_load(struct as_str name, const char *path, char *why, size_t n);
 /* Loads all of a valid list (core/route/plugin_list.h); stops at the first error. */
 int as_plugin_load_all(struct as_str list, char *why, size_t n);

@@ -48,6 +48,23 @@ static void test_a_list(void **state AS_UNUSED)
     assert_null(as_plugin_find(AS_STR("three")));
 }
 
+/* Only the length of the option bounds how many there are. */
+static void test_many(void **state AS_UNUSED)
+{
+    static const char path[] = PLUGINS "/router_prefix.so";
+    char name[16];
+
+    for (uint32_t i = 0; i < 100; i++) {
+        snprintf(name, sizeof(name), "many%u", i);
+        assert_int_equal(as_plugin_load(as_str_of(name), path, why, sizeof(why)), 0);
+    }
+    for (uint32_t i = 0; i < 100; i++) {
+        snprintf(name, sizeof(name), "many%u", i);
+        assert_non_null(as_plugin_find(as_str_of(name)));
+    }
+    assert_null(as_plugin_find(AS_STR("many100")));
+}
+
 static void test_a_name_is_loaded_once(void **state AS_UNUSED)
 {
     assert_non_null(example());
@@ -220,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_no_router_is_refused),
         cmocka_unit_test(test_a_list),
+        cmocka_unit_test(test_many),
         cmocka_unit_test(test_a_name_is_loaded_once),
         cmocka_unit_test(test_settings_are_checked_by_the_plugin),
         cmocka_unit_test(test_equal_prefixes_go_to_one_replica),
