@@ -211,7 +211,9 @@ enum as_option_type {
     X(ROUTER_PLUGIN, "router-plugin", STRING, 0, 4095, "", "DEPLOYMENT=FILE", RD, "Queues",        \
       "routers in C: shared objects, separated by commas, that choose replicas for a deployment")  \
     X(ROUTER_TIMEOUT, "router-timeout", DURATION, 100 * AS_US, 60 * AS_SEC, "2ms", "", RD,         \
-      "Queues", "time that a router of the user's own has to choose; then the server does")        \
+      "Queues",                                                                                    \
+      "time that a router of the user's own has to choose; then the server does, up to 1 ms "      \
+      "later: the loop's timers count milliseconds")                                               \
     X(MAX_QUEUED_REQUESTS, "max-queued-requests", INT, -1, 10000000, "1024", "", QB, "Queues",     \
       "most queued requests, unless a deployment sets it; -1: bytes only")                         \
     X(TENANT_HEADER, "tenant-header", STRING, 0, 64, "", "NAME", RD, "Queues",                     \
