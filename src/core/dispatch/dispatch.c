@@ -271,6 +271,9 @@ static void send_queued(struct as_replica *r, struct as_request *q, as_ns now)
     as_dispatch_send(r, q, now);
 }
 
+/* Among several free replicas the policy chooses for what waits in the queue. That is right, since
+ * a request to which the rules for models apply waits there only as its model's loader, which went
+ * there because none was free (rule 1); what comes back later waits for its groups. */
 void as_dispatch_send_all(struct as_deployment *d, as_ns now)
 {
     struct as_request *q;
@@ -396,8 +399,8 @@ void as_dispatch_send_preferring(struct as_replica *r, struct as_request *q, as_
 }
 
 /* Sends q (QUEUED, in no list), or lets it wait: for its groups, or for any replica. In a
- * deployment with batching it goes into the queue, unless it waits for its groups: there others may
- * join it, and older ones that have come back before it go first. */
+ * deployment with batching it waits in any case: others that come back with it may join it, or are
+ * older. */
 static void place(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
@@ -410,8 +413,10 @@ static void place(struct as_deployment *d, struct as_request *q, as_ns now)
             as_dispatch_enqueue_anywhere(d, q, now);
         return;
     }
-    if (d->batched) /* those that have come back before q */
-        as_dispatch_send_all(d, now);
+    if (d->batched) {
+        as_preference_enter(d, q, now);
+        return;
+    }
     r = as_preference_begin(d, q, now);
     if (r)
         as_dispatch_send_preferring(r, q, now);

@@ -66,8 +66,8 @@ void as_dispatch_bind(struct as_replica *r, struct as_request *q, as_ns now);
  * follow. answered: the worker has answered it. */
 void as_dispatch_detach(struct as_request *q, bool answered);
 /* Sends q (SENT or PARKED, detached) to the best replica with room, or lets it wait. In a
- * deployment with batching it goes into the queue, where others may join it, unless it waits for
- * certain replicas, and as_dispatch_send_all must follow. q may also end here. */
+ * deployment with batching it always waits, so that others may join it, and as_dispatch_send_all
+ * and as_preference_run must follow. q may also end here. */
 void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns now);
 /* Sends q (QUEUED, in no list) to the best replica with room, or lets it wait; with batching as
  * above. */

@@ -255,7 +255,7 @@ static struct as_replica *decide(struct as_deployment *d, struct as_request *q, 
     return r;
 }
 
-struct as_replica *as_preference_begin(struct as_deployment *d, struct as_request *q, as_ns now)
+static void begin_preference(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     struct as_preference *t = acquire_preference(d, q);
     struct as_router_choice choice;
@@ -264,6 +264,11 @@ struct as_replica *as_preference_begin(struct as_deployment *d, struct as_reques
         fill_by_policy(d, t, now);
     else if (ask(d, t, &choice, now))
         fill_by_choice(d, t, &choice, now);
+}
+
+struct as_replica *as_preference_begin(struct as_deployment *d, struct as_request *q, as_ns now)
+{
+    begin_preference(d, q, now);
     return decide(d, q, now);
 }
 
@@ -302,6 +307,13 @@ void as_preference_wait(struct as_deployment *d, struct as_request *q, as_ns now
     d->n_preferring++;
     enter_lines(d, q->preference, now);
     set_due(d, q->preference, now);
+}
+
+void as_preference_enter(struct as_deployment *d, struct as_request *q, as_ns now)
+{
+    begin_preference(d, q, now);
+    as_preference_wait(d, q, now);
+    as_preference_hurry(d, q->preference);
 }
 
 void as_preference_dequeue(struct as_deployment *d, struct as_request *q)

@@ -51,6 +51,9 @@ bool as_preference_applies(const struct as_deployment *d, const struct as_reques
  */
 struct as_replica *as_preference_begin(struct as_deployment *d, struct as_request *q, as_ns now);
 void as_preference_wait(struct as_deployment *d, struct as_request *q, as_ns now);
+/* q, as for as_preference_begin, waits though a replica may have room: as_dispatch_send_all decides
+ * by age what goes first, and then as_preference_run. */
+void as_preference_enter(struct as_deployment *d, struct as_request *q, as_ns now);
 /* q, which waits for its groups, leaves them: it is sent, or ends. */
 void as_preference_dequeue(struct as_deployment *d, struct as_request *q);
 /* Frees the preference of q, which does not wait (yet, or any more). */
