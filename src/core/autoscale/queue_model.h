@@ -19,6 +19,7 @@
 
 #include "base/defs.h"
 
+/* Constants of the model, no limits: what a user sets is the target. */
 #define AS_QUEUE_MODEL_DRAIN_S 1.0
 /* Erlang's formula is computed for so many servers at most; with more, a load of at most
  * AS_QUEUE_MODEL_BUSY of them counts as no wait. */

@@ -1,7 +1,5 @@
 #include "core/queue/fair.h"
 
-#define WAYS 16u /* rows that a tenant could have */
-
 struct as_fair *as_fair_new(enum as_fair_cost cost)
 {
     struct as_fair *f = as_xalloc(sizeof(*f));
@@ -39,9 +37,9 @@ static bool is_spent(const struct as_fair *f, const struct as_tenant *t)
 /* The row of a tenant. NULL: it has none and needs one. */
 static struct as_tenant *find_row(const struct as_fair *f, uint64_t key)
 {
-    uint32_t first = (uint32_t)(key % (AS_FAIR_ROWS / WAYS)) * WAYS;
+    uint32_t first = (uint32_t)(key % (AS_FAIR_ROWS / AS_FAIR_WAYS)) * AS_FAIR_WAYS;
 
-    for (uint32_t i = first; i < first + WAYS; i++) {
+    for (uint32_t i = first; i < first + AS_FAIR_WAYS; i++) {
         if (f->tenants[i].key == key)
             return (struct as_tenant *)(uintptr_t)&f->tenants[i];
     }
@@ -50,16 +48,16 @@ static struct as_tenant *find_row(const struct as_fair *f, uint64_t key)
 
 static struct as_tenant *get_row(struct as_fair *f, uint64_t key)
 {
-    uint32_t first = (uint32_t)(key % (AS_FAIR_ROWS / WAYS)) * WAYS;
+    uint32_t first = (uint32_t)(key % (AS_FAIR_ROWS / AS_FAIR_WAYS)) * AS_FAIR_WAYS;
     struct as_tenant *t = find_row(f, key);
 
-    for (uint32_t i = first; !t && i < first + WAYS; i++) {
+    for (uint32_t i = first; !t && i < first + AS_FAIR_WAYS; i++) {
         if (!is_spent(f, &f->tenants[i]))
             continue;
         t = &f->tenants[i];
         t->key = key;
     }
-    return t ? t : &f->tenants[first + (key >> 32) % WAYS];
+    return t ? t : &f->tenants[first + (key >> 32) % AS_FAIR_WAYS];
 }
 
 uint32_t as_fair_waiting(const struct as_fair *f, uint64_t tenant)

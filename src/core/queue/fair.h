@@ -10,9 +10,9 @@
  * of each. Tags are given when a request becomes the first, not when it arrives: what is cancelled
  * or expires has cost nothing. Each priority has a virtual time of its own.
  *
- * Tenants are kept in a table of AS_FAIR_ROWS. A row whose tenant has no request here and was
- * served up to the present says nothing any more, and is used for the next tenant. When all rows
- * that a tenant could have are in use, it shares one, and its share, with another.
+ * Tenants are kept in a table of AS_FAIR_ROWS, in sets of AS_FAIR_WAYS. A row whose tenant has no
+ * request here and was served up to the present says nothing any more, and is used for the next
+ * tenant. When all rows of a tenant's set are in use, it shares one, and its share, with another.
  *
  * A list is walked to the place of a new tag: O(tenants that wait in it), at most AS_FAIR_ROWS.
  * Thread: the loop that owns the deployment.
@@ -22,7 +22,10 @@
 
 #include "core/queue/request.h"
 
+/* No option: the number bounds memory and the walk above, and beyond it nothing is refused; tenants
+ * of one row have one share together until the row is free again. */
 #define AS_FAIR_ROWS     1024u
+#define AS_FAIR_WAYS     16u
 #define AS_FAIR_COST_MAX 1000000u
 
 /* What a request costs its tenant. */

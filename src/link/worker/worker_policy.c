@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Records that were not taken: the server sends no more than it was told are read. */
+/* Records that were not taken. No option: a dispatcher that keeps to the protocol sends at most 4
+ * MiB more than it was told are read, so only one that does not ends its link here. */
 #define QUEUED_MAX ((size_t)16 << 20)
 
 static_assert(AS_WORKER_POLICY_BYTES == AS_FRAME_MAX, "one frame");

@@ -18,7 +18,9 @@ from .._payload import decode_call, parse
 from ..request_router import PendingRequest, RequestMetadata, RequestRouter, RequestRoutingContext, RunningReplica
 from . import records
 
-MAX_OPEN = 256  # questions of one link for which choose_replicas waits, also late ones: more would only wait for each other
+# Questions of one link for which choose_replicas waits, also late ones. No option: each has had --router-timeout already when
+# so many wait. A further one is answered BUSY at once: the policy of the server decides.
+MAX_OPEN = 256
 MAX_KEPT = 4096  # questions of one link that were answered and not sent
 READ_STEP = 256 << 10  # bytes of records after which the server is told that they were read
 ROUTED_BYTES = 32 << 20  # of the bodies of those that were answered and not sent

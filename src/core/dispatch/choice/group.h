@@ -48,11 +48,14 @@ struct as_preference_link {
 
 void as_group_init(struct as_group *g, struct as_replica *only);
 /* The member with a free slot that can execute q and has the fewest requests; NULL: none. It looks
- * at AS_GROUP_SCAN members at most, the next time at the next ones. */
+ * at AS_GROUP_SCAN members at most, the next time at the next ones. No option, since it bounds the
+ * time of one request in the loop: a free one that was not looked at is found by the next request,
+ * and one that waits is taken by the next member that becomes free. */
 struct as_replica *as_group_find_free(struct as_group *g, const struct as_request *q);
 #define AS_GROUP_SCAN 64u
 /* Requests of a line that are looked at when caps of models delay the first ones. Those behind wait
- * until enough of these have gone, or their own time is over. */
+ * until enough of these have gone, or their own time is over. No option: it bounds the time that a
+ * free slot costs. */
 #define AS_LINE_SCAN 64u
 
 /* A request waits in the line of the link's group, by age, or no more: O(log n), since a router of

@@ -100,6 +100,13 @@ static void test_very_many_servers_are_judged_by_load(void **state AS_UNUSED)
 {
     /* 950,000 busy slots of 1000 replicas × 1000 */
     assert_in_range(replicas(times(900e3, 1000, 1000, 1000), 0, 2000, AS_QUEUE_MODEL_OK), 940, 950);
+    /* a load of 97 %: the formula knows that nobody waits with so many servers; behind its bound
+     * the load alone counts */
+    assert_int_equal(
+        replicas(times(97e3, 1000, 1000, AS_QUEUE_MODEL_SERVERS), 0, 2000, AS_QUEUE_MODEL_OK), 1);
+    assert_int_equal(
+        replicas(times(97e3, 1000, 1000, AS_QUEUE_MODEL_SERVERS + 1), 0, 2000, AS_QUEUE_MODEL_OK),
+        2);
 }
 
 int main(void)

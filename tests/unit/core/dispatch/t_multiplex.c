@@ -283,6 +283,34 @@ static void test_a_retry_beside_batches_waits_for_the_holder(void **state AS_UNU
     world_free(w);
 }
 
+/* Only the last of n holders has slots. True: a request finds it at once. */
+static bool finds_the_last_of(uint32_t n)
+{
+    struct world *w = begin(1, 0);
+    struct as_replica *r = NULL;
+    bool found;
+
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(as_replica_new(&r, w->d, &w->names[1]), 0);
+        as_replica_set_held(r, (const uint64_t[]){7}, 1, w->now);
+    }
+    as_replica_grant(r, 2, 0, w->now);
+    model(w, 'a', 7);
+    model(w, 'b', 7);
+    submit_all(w, "a");
+    found = req(w, 'a')->state == AS_REQ_SENT;
+    submit_all(w, "b"); /* it looks at the next ones, and both are sent */
+    assert_true(req(w, 'a')->replica == r && req(w, 'b')->replica == r);
+    world_free(w);
+    return found;
+}
+
+static void test_very_many_holders_are_looked_at_in_parts(void **state AS_UNUSED)
+{
+    assert_true(finds_the_last_of(AS_GROUP_SCAN));
+    assert_false(finds_the_last_of(AS_GROUP_SCAN + 1));
+}
+
 /* --- routers of the user's own --- */
 
 static struct world *asking(uint32_t replicas, uint32_t slots)
@@ -545,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_a_report_brings_a_holder_to_those_that_wait),
         cmocka_unit_test(test_a_request_that_was_sent_before_the_first_report),
         cmocka_unit_test(test_the_first_report_while_sessions_wait),
+        cmocka_unit_test(test_very_many_holders_are_looked_at_in_parts),
         cmocka_unit_test(test_a_retry_beside_batches_waits_for_the_holder),
         cmocka_unit_test(test_the_choice_is_followed),
         cmocka_unit_test(test_a_choice_at_once),

@@ -276,6 +276,28 @@ static void test_a_million_tenants_keep_the_table_bounded(void **state AS_UNUSED
     pool_free(p);
 }
 
+/* As many tenants as a set has rows are apart; one more shares a row with one of them. */
+static void test_one_tenant_more_than_a_set_has_rows(void **state AS_UNUSED)
+{
+    struct pool *p = pool_new(AS_FAIR_COST_REQUEST);
+    const uint64_t sets = AS_FAIR_ROWS / AS_FAIR_WAYS;
+    uint32_t shared = 0;
+
+    for (uint64_t t = 1; t <= AS_FAIR_WAYS; t++)
+        enter(p, t * sets, 1);
+    for (uint64_t t = 1; t <= AS_FAIR_WAYS; t++)
+        assert_int_equal(as_fair_waiting(p->queue.fair, t * sets), 1);
+    enter(p, (AS_FAIR_WAYS + 1) * sets, 1);
+    for (uint64_t t = 1; t <= AS_FAIR_WAYS; t++)
+        shared += as_fair_waiting(p->queue.fair, t * sets) == 2;
+    assert_int_equal(shared, 1);
+    assert_true(as_queue_ok(&p->queue));
+    for (uint32_t i = 0; i <= AS_FAIR_WAYS; i++)
+        assert_non_null(take(p));
+    assert_null(take(p));
+    pool_free(p);
+}
+
 static void test_rows_are_used_again(void **state AS_UNUSED)
 {
     struct pool *p = pool_new(AS_FAIR_COST_REQUEST);
@@ -360,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_each_priority_has_its_own_account),
         cmocka_unit_test(test_a_lane_that_is_held_back_stays_fair),
         cmocka_unit_test(test_a_million_tenants_keep_the_table_bounded),
+        cmocka_unit_test(test_one_tenant_more_than_a_set_has_rows),
         cmocka_unit_test(test_rows_are_used_again),
         cmocka_unit_test(test_it_is_turned_on_and_off_while_requests_wait),
         cmocka_unit_test(test_the_bound_holds_over_random_operations),
