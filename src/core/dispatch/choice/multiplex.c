@@ -260,12 +260,65 @@ static void count_sent(struct as_deployment *d)
     }
 }
 
+struct waiting {
+    struct as_request **of;
+    uint32_t n;
+};
+
+static void collect(struct waiting *w, const struct as_deployment *d, const struct as_list *fifo)
+{
+    struct as_request *q = NULL;
+
+    while ((q = as_queue_next(fifo, q))) {
+        if (as_preference_applies(d, q))
+            w->of[w->n++] = q;
+    }
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const struct as_request *x = *(struct as_request *const *)a,
+                            *y = *(struct as_request *const *)b;
+
+    if (x->priority != y->priority)
+        return x->priority < y->priority ? -1 : 1;
+    return as_request_is_older(x, y) ? -1 : 1;
+}
+
+/* The rules for models begin to hold for what waits in the queue: it came before any replica had
+ * said that it holds models, so it may go anywhere, and several replicas would load its model. */
+static void place_waiting(struct as_deployment *d, as_ns now)
+{
+    struct waiting w = {.n = 0};
+
+    if (!d->queue.n)
+        return;
+    w.of = as_xalloc(d->queue.n * sizeof(struct as_request *));
+    for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
+        collect(&w, d, &d->queue.fifo[p]);
+        AS_LIST_EACH_ENTRY(l, const struct as_lane, node, &d->queue.active) {
+            collect(&w, d, &l->fifo[p]);
+        }
+    }
+    if (w.n)
+        qsort(w.of, w.n, sizeof(struct as_request *), by_age); /* the oldest loads its model */
+    for (uint32_t i = 0; i < w.n; i++)
+        as_queue_remove(&d->queue, w.of[i]);
+    for (uint32_t i = 0; i < w.n; i++)
+        as_dispatch_enqueue(d, w.of[i], now);
+    free(w.of);
+    if (d->batched)
+        as_dispatch_send_all(d, now);
+    as_preference_run(d, now);
+}
+
 void as_replica_set_held(struct as_replica *r, const uint64_t *models, uint32_t n, as_ns now)
 {
     struct as_deployment *d = r->deployment;
     struct as_holding *h, *next;
+    bool begins = !d->multiplexed;
 
-    if (!d->multiplexed) {
+    if (begins) {
         d->multiplexed = true;
         count_sent(d);
         as_deployment_update_preferences(d);
@@ -287,6 +340,8 @@ void as_replica_set_held(struct as_replica *r, const uint64_t *models, uint32_t 
         if (!h->reported && !h->sent)
             remove_holding(d, AS_CONTAINER(h->group, struct as_held, group), h);
     }
+    if (begins)
+        place_waiting(d, now);
     as_dispatch_pull(r, now);
     as_dispatch_balance(d, now);
 }
