@@ -64,6 +64,6 @@ def test_a_dispatcher_that_was_just_started_knows_them(grpc_server):
         except grpc_server.grpc.RpcError as e:
             assert e.code().name == "UNAVAILABLE" and time.monotonic() < until
     assert answer.text == "hello again"
-    wait.until(calling.reachable, "a dispatcher")
+    wait.until(lambda: calling.dispatcher(), "a dispatcher")
     assert dispatcher_pid() != pid
     assert "userdefined.Greeter" in reflected(grpc_server).get_services()

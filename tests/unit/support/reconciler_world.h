@@ -6,16 +6,18 @@
 #include "ctl/reconcile/reconciler.h"
 #include "unit.h"
 
+enum { SLOTS = 6, POLICY = SLOTS - 1 }; /* of echo-0, echo-1 …; the last one of echo.policy-0 */
+
 struct world {
     struct as_loop *loop;
     struct as_log log;
     char *app; /* the description of the code: "DEPLOYMENT\tMODEL:VERSION\n" each */
     struct as_reconciler *reconciler;
-    struct as_buf messages;            /* "TYPE replica;" of each message but NOTE */
-    char token[5][64];                 /* the newest of echo-0, echo-1 …; [4]: of echo.policy-0 */
-    char note[5][256], reason[5][256]; /* what else the supervisor stores of each */
-    uint32_t starts[5], number;        /* of the last FATAL, COMPLETE, SIGNAL */
-    enum as_ctl_state state[5];
+    struct as_buf messages;                    /* "TYPE replica;" of each message but NOTE */
+    char token[SLOTS][64];                     /* the newest */
+    char note[SLOTS][256], reason[SLOTS][256]; /* what else the supervisor stores */
+    uint32_t starts[SLOTS], number;            /* of the last FATAL, COMPLETE, SIGNAL */
+    enum as_ctl_state state[SLOTS];
     char status[256], application[256];
     struct as_buf spawn; /* the last SPAWN's text */
     struct as_buf ask;   /* the last ASK's text … */
@@ -31,7 +33,7 @@ AS_UNUSED static void on_send(void *ctx, const struct as_ctl_message *m)
 {
     struct world *w = ctx;
     bool is_policy = as_str_eq(as_id_name(m->replica), AS_STR("echo.policy-0"));
-    size_t i = m->replica.n && !is_policy ? (size_t)(m->replica.p[m->replica.n - 1] - '0') : 4;
+    size_t i = m->replica.n && !is_policy ? (size_t)(m->replica.p[m->replica.n - 1] - '0') : POLICY;
 
     if (m->type == AS_CTL_SPAWN) {
         snprintf(w->token[i], sizeof(w->token[i]), "%.*s", AS_STR_FMT(m->token));
@@ -258,7 +260,7 @@ AS_UNUSED static void send_told(struct world *w, bool complete)
 AS_UNUSED static struct as_ctl_message message_about(struct world *w, enum as_ctl_type type,
                                                      uint32_t i)
 {
-    static char name[5][32];
+    static char name[SLOTS][32];
 
     snprintf(name[i], sizeof(name[i]), "%s#echo-%u", owner, i);
     return (struct as_ctl_message){.type = type,

@@ -74,6 +74,30 @@ def fds(pid):
     return found
 
 
+def _sockets():
+    """{inode: (text, text of what is at the other end or None)} of all sockets that /proc/net names."""
+    found = {}
+    for kind in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{kind}").read_text().splitlines()[1:]:
+            words = line.split()
+            found[words[9]] = (f"tcp {words[1]} {words[2]} state {words[3]}", f"tcp {words[2]} {words[1]}")
+    for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
+        words = line.split()
+        found[words[6]] = ("unix " + " ".join(words[7:]), None)
+    return found
+
+
+def describe_fds(pid):
+    """As fds, but a socket says where it is connected to, and of TCP who is there: for the text of a failure."""
+    sockets, described = _sockets(), {}
+    for fd, what in sorted(fds(pid).items()):
+        own, other = sockets.get(what[len("socket:["):-1], ("", None)) if what.startswith("socket:[") else ("", None)
+        there = {f"socket:[{inode}]" for inode, (text, _) in sockets.items() if other and text.startswith(other)}
+        peers = [f"pid {p}: {command(p)}" for p in _pids() if there & set(fds(p).values())]
+        described[fd] = " ".join([what, own, *peers]).strip()
+    return described
+
+
 def status(pid, field):
     """A number of /proc/PID/status: VmHWM is the largest resident size so far, in KiB."""
     (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith(field + ":")]

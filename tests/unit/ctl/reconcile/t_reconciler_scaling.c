@@ -22,7 +22,7 @@ static struct as_ctl_message from_process(const struct world *w, enum as_ctl_typ
     return (struct as_ctl_message){.type = type,
                                    .replica = AS_STR("default#echo.policy-0"),
                                    .deployment = AS_STR("default#echo.policy"),
-                                   .token = as_str_of(w->token[4])};
+                                   .token = as_str_of(w->token[POLICY])};
 }
 
 static void send_process_ready(struct world *w)
