@@ -6,7 +6,7 @@
 #include "ctl/reconcile/reconciler.h"
 #include "unit.h"
 
-enum { SLOTS = 6, POLICY = SLOTS - 1 }; /* of echo-0, echo-1 …; the last one of echo.policy-0 */
+enum { SLOTS = 11, POLICY = SLOTS - 1 }; /* of echo-0 … echo-9; the last one of echo.policy-0 */
 
 struct world {
     struct as_loop *loop;
