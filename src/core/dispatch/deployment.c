@@ -38,6 +38,7 @@ int as_deployment_new(struct as_deployment **ret_d, struct as_str name,
     as_due_heap_init(&d->deadlines);
     as_list_init(&d->preferring);
     as_list_init(&d->waited);
+    as_list_init(&d->to_pull);
     as_due_heap_init(&d->routes);
     as_list_init(&d->preference_pool);
     as_router_start(d);

@@ -58,6 +58,7 @@ struct as_replica {
     uint32_t free_at;   /* in as_deployment.free, or AS_NOWHERE */
     uint32_t free_load; /* … and of which list in as_deployment.by_load */
     struct as_list by_load;
+    struct as_list pull; /* in as_deployment.to_pull */
     uint32_t recalled; /* requests of the current RECALL that have not come back or ended */
     bool recalling;    /* a RECALL is not answered yet */
     bool draining;
@@ -102,7 +103,9 @@ struct as_deployment {
     uint32_t n_waited;
     struct as_list preferring; /* QUEUED requests that wait for certain replicas; not in `queue` */
     uint32_t n_preferring;
-    bool pulls; /* what waits for certain replicas may have room at one: as_preference_run */
+    /* what waits for certain replicas may have room at these, or at any: as_preference_run */
+    struct as_list to_pull; /* replicas */
+    bool pulls;
     struct as_due_heap routes;      /* when their routes change */
     struct as_list preference_pool; /* struct as_preference that are not in use */
     struct as_rand rand;

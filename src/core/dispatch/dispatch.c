@@ -395,7 +395,8 @@ void as_dispatch_enqueue_anywhere(struct as_deployment *d, struct as_request *q,
 void as_dispatch_send_preferring(struct as_replica *r, struct as_request *q, as_ns now)
 {
     as_dispatch_send(r, q, now);
-    r->deployment->pulls |= r->deployment->n_preferring != 0;
+    if (r->deployment->n_preferring)
+        as_preference_pull_later(r);
 }
 
 /* Sends q (QUEUED, in no list), or lets it wait: for its groups, or for any replica. In a

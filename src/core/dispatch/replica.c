@@ -31,6 +31,7 @@ int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, void *lin
     r->cap = r->warm_width = UINT32_MAX;
     r->ready_since = r->next_step = AS_NEVER;
     as_list_init(&r->by_load);
+    as_list_init(&r->pull);
     as_group_init(&r->own, r);
     as_sticky_member_init(&r->sessions);
     r->id = ++d->last_id;
@@ -378,6 +379,7 @@ static void unlink_replica(struct as_replica *r)
     as_reservation_end_all(r);
     as_preference_release(r);
     as_multiplex_remove_replica(r);
+    as_list_remove(&r->pull);
     if (d->router->on_replica_removed)
         d->router->on_replica_removed(d, r);
     for (uint32_t i = r->index; i + 1 < d->n_replicas; i++) {

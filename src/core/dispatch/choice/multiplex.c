@@ -203,7 +203,8 @@ void as_multiplex_on_sent(struct as_replica *r, struct as_request *q)
         h = add_holding(m, r);
         if (!m->loading)
             m->loading = r;
-        r->deployment->pulls |= m->group.n != 0; /* r may have slots for those that wait */
+        if (m->group.n) /* r may have slots for those that wait */
+            as_preference_pull_later(r);
         r->deployment->stat.model_misses++;
     }
     h->sent++;

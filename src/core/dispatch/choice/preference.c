@@ -445,21 +445,38 @@ static bool is_due(const struct as_deployment *d, as_ns now)
 {
     const struct as_due *due = as_due_heap_first(&d->routes);
 
-    return d->pulls || (due && due->at <= now);
+    return d->pulls || !as_list_empty(&d->to_pull) || (due && due->at <= now);
+}
+
+static void pull(struct as_replica *r, as_ns now)
+{
+    as_list_remove(&r->pull);
+    if (r->n_held || r->own.n)
+        as_dispatch_pull(r, now);
+}
+
+static void pull_all(struct as_deployment *d, as_ns now)
+{
+    d->pulls = false;
+    for (uint32_t i = 0; i < d->n_replicas; i++)
+        pull(d->replicas[i], now);
 }
 
 static void run_due(struct as_deployment *d, as_ns now)
 {
     while (is_due(d, now)) {
         as_preference_expire(d, now);
-        if (!d->pulls)
-            continue;
-        d->pulls = false;
-        for (uint32_t i = 0; i < d->n_replicas; i++) {
-            if (d->replicas[i]->n_held || d->replicas[i]->own.n)
-                as_dispatch_pull(d->replicas[i], now);
-        }
+        if (d->pulls)
+            pull_all(d, now);
+        else if (!as_list_empty(&d->to_pull))
+            pull(AS_LIST_ENTRY(d->to_pull.next, struct as_replica, pull), now);
     }
+}
+
+void as_preference_pull_later(struct as_replica *r)
+{
+    if (as_list_empty(&r->pull))
+        as_list_push(&r->deployment->to_pull, &r->pull);
 }
 
 void as_preference_run(struct as_deployment *d, as_ns now)

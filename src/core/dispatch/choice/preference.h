@@ -72,8 +72,10 @@ void as_preference_release(struct as_replica *r);
 /* All but those that wait for a model go over to the queue; as_dispatch_pull must follow for each
  * replica. */
 void as_preference_release_all(struct as_deployment *d);
-/* Does what the calls before have left to do: routes that were hurried, and requests for a model
- * that a replica has come to hold. */
+/* as_preference_run must follow: r may have come to hold a model for which requests wait. */
+void as_preference_pull_later(struct as_replica *r);
+/* Does what the calls before have left to do: routes that were hurried, and replicas that may take
+ * what waits for them. */
 void as_preference_run(struct as_deployment *d, as_ns now);
 /* Does what is due: routes whose time has come, and those that were hurried. */
 void as_preference_expire(struct as_deployment *d, as_ns now);
