@@ -59,8 +59,8 @@ struct as_replica {
     uint32_t free_load; /* … and of which list in as_deployment.by_load */
     struct as_list by_load;
     struct as_list pull; /* in as_deployment.to_pull */
-    uint32_t recalled; /* requests of the current RECALL that have not come back or ended */
-    bool recalling;    /* a RECALL is not answered yet */
+    uint32_t recalled;   /* requests of the current RECALL that have not come back or ended */
+    bool recalling;      /* a RECALL is not answered yet */
     bool draining;
     bool unhealthy; /* as_replica_set_unhealthy was called; streams up to suspect_to are suspects */
     uint64_t suspect_to;
