@@ -200,7 +200,7 @@ def test_limits_that_code_sets(hanging, connect):
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_what_may_run_twice(hanging, connect, idempotent):
+def test_what_may_run_twice(hanging, connect, tmp_path, idempotent):
     """The models "wait" and "later" declare the one and the other; what the deployment says counts."""
     server = hanging(asynchronous=True, idempotent=idempotent)
     client = connect(server)
@@ -208,6 +208,8 @@ def test_what_may_run_twice(hanging, connect, idempotent):
     assert client.infer("wait", {"x": np.array([0.0])})
     running = client.begin(model, {"x": np.array([20.0])} if model == "wait" else {})
     wait.until(lambda: server.status()["replicas"][0]["ongoing"] == 1, lambda: server.status())
+    if not idempotent:  # what was sent and has not begun is sent again
+        wait.until((tmp_path / "sick.begun").exists, "the handler has not begun")
     pid = server.worker()
     procs.kill(pid)
     if idempotent:  # it is under way again, in the next one

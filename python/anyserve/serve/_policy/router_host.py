@@ -14,7 +14,7 @@ from typing import Any, Callable, Coroutine, Dict, Iterable, List, Optional, Set
 from ...code.copied import user_traceback
 from ...replica import DeploymentID, ReplicaID
 from ...runtime.log import log_event
-from .._payload import decode_call, parse
+from .._payload import decode_call, parse, text_of
 from ..request_router import PendingRequest, RequestMetadata, RequestRouter, RequestRoutingContext, RunningReplica
 from . import records
 
@@ -255,7 +255,7 @@ class RouterHost:
         except BaseException as e:  # SystemExit too: in a task's first step it would end the process
             if isinstance(e, asyncio.CancelledError) and ident not in peer.open:  # withdrawn; else the router has raised it
                 return
-            self._log_once("router_raised", "%s: %s" % (type(e).__name__, e), user_traceback(e))
+            self._log_once("router_raised", text_of(e), user_traceback(e))
             reason, chosen = records.RAISED, []
         finally:
             if peer.open.pop(ident, None) is not None:
@@ -351,7 +351,7 @@ class RouterHost:
         try:
             getattr(self.router, hook)(*args)
         except BaseException as e:  # SystemExit too: it would end the turn, with no answer to the frame's questions
-            self._log_once("router_raised", "%s: %s: %s" % (hook, type(e).__name__, e), user_traceback(e))
+            self._log_once("router_raised", "%s: %s" % (hook, text_of(e)), user_traceback(e))
 
     # --- answers ---
 

@@ -20,6 +20,7 @@ from ...errors import STATUS_NAMES
 from ...replica import DeploymentID, ReplicaID
 from ...runtime.log import log_event
 from ...stop import FAULTS
+from .._payload import text_of
 from ..config import AutoscalingConfig, AutoscalingContext, TimeStampedValue
 
 DEFAULT_LIMIT = 1.0  # seconds
@@ -194,7 +195,7 @@ class ScalingHost:
             return FAILED, "the policy has returned %s" % e
         except FAULTS as e:  # also of the objects that it has returned
             error = e.error if isinstance(e, Raised) else e
-            text = "%s: %s" % (type(error).__name__, error)
+            text = text_of(error)
             log_event("warn", "policy_raised", user_traceback(error) + "\n", error=text)
             return FAILED, "the policy has raised " + text
 

@@ -271,7 +271,7 @@ static void collect(struct waiting *w, const struct as_deployment *d, const stru
     struct as_request *q = NULL;
 
     while ((q = as_queue_next(fifo, q))) {
-        if (as_preference_applies(d, q))
+        if (as_multiplex_applies(d, q) && as_preference_applies(d, q))
             w->of[w->n++] = q;
     }
 }

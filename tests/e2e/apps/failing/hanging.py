@@ -56,6 +56,8 @@ def rank(request):
 if os.environ.get("HANGING_ASYNC"):
     @app.model("wait", idempotent=True, max_ongoing_requests=4)
     async def wait(x):
+        if x[0] > 1 and sick:
+            open(f"{sick}.begun", "w").close()
         await asyncio.sleep(float(x[0]))
         return {"pid": np.array([os.getpid()])}
 
