@@ -56,8 +56,8 @@ struct as_request *op_hedge(void *ctx, struct as_request *q)
         const struct call *o = &s->calls[s->live[i]];
 
         if (o->state == WAITING && o == s->submitting)
-            s->hedged_before = true;                            /* right if core refuses o */
-        else if (o->state == WAITING && o->q.deadline > s->now) /* else it ends now */
+            s->hedged_before = true; /* right if core refuses o */
+        else if (o->state == WAITING && !o->cancelled && o->q.deadline > s->now) /* else it ends */
             fail(s, "call %u is hedged, and call %u waits", n, s->live[i]);
     }
     if (chance(s, 100) || DRAWN_MAX + s->n_hedges == CALLS_MAX)

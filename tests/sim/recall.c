@@ -36,6 +36,8 @@ void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, u
     uint32_t left = n, last = n - 1, calls = 1, more[MODELS_MAX] = {0};
     bool waiting[CALLS_MAX];
 
+    if (s->freeing)
+        fail(s, "recall from worker %u, and the deployment ends", w->number);
     for (uint32_t i = 1; i < n; i++) {
         const struct call *a = AS_CONTAINER(q[i - 1], struct call, q);
         const struct call *b = AS_CONTAINER(q[i], struct call, q);

@@ -128,6 +128,7 @@ void as_deployment_free(struct as_deployment *d)
     if (!d)
         return;
     d->down = true; /* requests that a removed replica gives back must not wait */
+    d->ends = true;
     fail_queued(d, AS_EUNAVAILABLE);
     while (d->n_replicas) {
         struct as_replica *r = d->replicas[d->n_replicas - 1];

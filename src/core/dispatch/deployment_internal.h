@@ -162,6 +162,7 @@ struct as_deployment {
     bool batched;             /* some model has batching, so nothing is prefetched */
     bool per_caller;          /* max_queued holds for each caller; nothing is prefetched */
     bool down;
+    bool ends; /* its replicas are being removed: what waits in one is not recalled for another */
     struct as_stat stat;
 };
 

@@ -131,7 +131,7 @@ static struct as_replica *most_waiting(struct as_deployment *d, const struct as_
 void as_recall_start(struct as_deployment *d)
 {
     struct as_replica *r = NULL;
-    uint32_t idle = free_slots(d);
+    uint32_t idle = d->ends ? 0 : free_slots(d);
 
     while (idle > d->recalled && (r = most_waiting(d, r)))
         recall_from(r, idle - d->recalled);

@@ -276,6 +276,7 @@ void as_replica_fail_request(struct as_replica *r, struct as_request *q, int err
         return;
     if (q->twin) {
         r->deployment->ops.cancel(r->deployment->ctx, r, q, AS_EDEADLINE);
+        q->twin->ran = true; /* as q has, and may go on */
         as_hedge_yield(r->deployment, q);
         return;
     }

@@ -320,6 +320,23 @@ static void test_a_death_leaves_the_other(void **state AS_UNUSED)
     world_free(w);
 }
 
+/* What is left knows that it has run: it goes to no fallback, and is no suspect that never began.
+ */
+static void test_one_that_hangs_leaves_the_other_which_has_run(void **state AS_UNUSED)
+{
+    struct world *w = hedged();
+
+    as_replica_fail_request(rep(w, 'Y'), req(w, 'z'), AS_EHUNG);
+    assert_true(req(w, 'a')->ran);
+    assert_true(done(w, 'a'));
+    world_free(w);
+    w = hedged();
+    as_replica_fail_request(rep(w, 'X'), req(w, 'a'), AS_EHUNG);
+    assert_true(req(w, 'z')->ran);
+    assert_true(done(w, 'z'));
+    world_free(w);
+}
+
 /* What is left is retried as any request, and is not hedged again. */
 static void test_deaths_of_both_are_a_retry(void **state AS_UNUSED)
 {
@@ -423,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_a_client_that_leaves_ends_both),
         cmocka_unit_test(test_a_deadline_ends_both),
         cmocka_unit_test(test_a_death_leaves_the_other),
+        cmocka_unit_test(test_one_that_hangs_leaves_the_other_which_has_run),
         cmocka_unit_test(test_deaths_of_both_are_a_retry),
         cmocka_unit_test(test_a_session_stays_where_it_was),
         cmocka_unit_test(test_only_holders_get_hedges_for_models),
