@@ -326,12 +326,12 @@ static void test_one_that_hangs_leaves_the_other_which_has_run(void **state AS_U
 {
     struct world *w = hedged();
 
-    as_replica_fail_request(rep(w, 'Y'), req(w, 'z'), AS_EHUNG);
+    as_replica_fail_request(rep(w, 'X'), req(w, 'z'), AS_EHUNG);
     assert_true(req(w, 'a')->ran);
     assert_true(done(w, 'a'));
     world_free(w);
     w = hedged();
-    as_replica_fail_request(rep(w, 'X'), req(w, 'a'), AS_EHUNG);
+    as_replica_fail_request(rep(w, 'Y'), req(w, 'a'), AS_EHUNG);
     assert_true(req(w, 'z')->ran);
     assert_true(done(w, 'z'));
     world_free(w);
