@@ -17,7 +17,7 @@
 #define AS_SIM_H
 
 #include "base/err.h"
-#include "base/event_heap.h"
+#include "base/container/event_heap.h"
 #include "core/dispatch/deployment.h"
 #include "seeds.h"
 

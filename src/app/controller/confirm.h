@@ -9,7 +9,7 @@
 #ifndef AS_APP_CONFIRM_H
 #define AS_APP_CONFIRM_H
 
-#include "base/list.h"
+#include "base/container/list.h"
 #include "ctl/reconcile/reconciler.h"
 #include "edge/admin/control.h"
 

@@ -1,6 +1,6 @@
 #include "base/memory/slab.h"
 
-#include "base/list.h"
+#include "base/container/list.h"
 #include "base/memory/pages.h"
 
 #include <stdatomic.h>

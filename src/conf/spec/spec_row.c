@@ -1,6 +1,6 @@
 #include "conf/spec/spec_row.h"
 
-#include "base/sha256.h"
+#include "base/digest/sha256.h"
 
 #define X(level, id, key, type, min, max, def, words, cls, flags, doc)                             \
     [AS_SPEC_##level##_##id] = {AS_SPEC_LEVEL_##level, key, AS_SPEC_##type, (int64_t)(min),        \

@@ -23,7 +23,7 @@
 #define AS_CORE_BLAME_H
 
 #include "base/defs.h"
-#include "base/list.h"
+#include "base/container/list.h"
 
 struct as_fingerprint {
     uint64_t hi, lo; /* a hash of the body with a secret seed */

@@ -11,7 +11,7 @@
 #define AS_CORE_BATCH_H
 
 #include "base/defs.h"
-#include "base/list.h"
+#include "base/container/list.h"
 
 #define AS_BATCH_MAX       65535u /* items of a batch */
 #define AS_BATCH_WAIT_MAX  (60 * AS_SEC)

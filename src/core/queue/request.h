@@ -25,7 +25,7 @@
 #define AS_CORE_REQUEST_H
 
 #include "base/defs.h"
-#include "base/list.h"
+#include "base/container/list.h"
 #include "core/queue/due_heap.h"
 
 struct as_batch;

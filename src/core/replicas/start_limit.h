@@ -8,7 +8,7 @@
 #ifndef AS_CORE_START_LIMIT_H
 #define AS_CORE_START_LIMIT_H
 
-#include "base/list.h"
+#include "base/container/list.h"
 
 struct as_start_limit {
     uint32_t max; /* > 0 */

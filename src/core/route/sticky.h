@@ -7,7 +7,7 @@
 #ifndef AS_CORE_STICKY_H
 #define AS_CORE_STICKY_H
 
-#include "base/list.h"
+#include "base/container/list.h"
 
 struct as_sticky_entry;
 

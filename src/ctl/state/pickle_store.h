@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/sha256.h"
+#include "base/digest/sha256.h"
 
 #define AS_PICKLE_STORE_FOLDER "pickles" /* name of the folder in the state folder */
 

@@ -9,7 +9,7 @@
 #define AS_CTL_MODEL_CACHE_H
 
 #include "base/buf.h"
-#include "base/list.h"
+#include "base/container/list.h"
 #include "ctl/message/channel.h"
 #include "ctl/message/reexec_state.h"
 

@@ -10,7 +10,7 @@
 #ifndef AS_CTL_STATUS_CACHE_H
 #define AS_CTL_STATUS_CACHE_H
 
-#include "base/list.h"
+#include "base/container/list.h"
 #include "ctl/message/channel.h"
 #include "ctl/message/reexec_state.h"
 

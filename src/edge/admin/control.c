@@ -1,6 +1,6 @@
 #include "edge/admin/control.h"
 
-#include "base/sha256.h"
+#include "base/digest/sha256.h"
 #include "edge/exchange/dispatch_query.h"
 #include "edge/exchange/offload.h"
 

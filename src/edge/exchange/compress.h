@@ -9,7 +9,7 @@
 #ifndef AS_EDGE_COMPRESS_H
 #define AS_EDGE_COMPRESS_H
 
-#include "base/list.h"
+#include "base/container/list.h"
 #include "base/memory/blob.h"
 #include "io/loop/loop.h"
 #include "wire/h2/h2.h"

@@ -8,7 +8,7 @@
 #ifndef AS_IO_LOOP_H
 #define AS_IO_LOOP_H
 
-#include "base/list.h"
+#include "base/container/list.h"
 
 #include <uv.h>
 

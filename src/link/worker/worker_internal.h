@@ -35,7 +35,7 @@
 #define AS_LINK_WORKER_INTERNAL_H
 
 #include "base/err.h"
-#include "base/list.h"
+#include "base/container/list.h"
 #include "base/memory/live.h"
 #include "base/memory/pages.h"
 #include "link/page.h"

@@ -18,7 +18,7 @@
 #ifndef AS_LINK_WORKER_OUT_H
 #define AS_LINK_WORKER_OUT_H
 
-#include "base/list.h"
+#include "base/container/list.h"
 #include "link/worker/worker_table.h"
 #include "wire/frame/frame_call.h"
 

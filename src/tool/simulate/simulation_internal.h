@@ -5,7 +5,7 @@
 #ifndef AS_TOOL_SIMULATE_SIMULATION_INTERNAL_H
 #define AS_TOOL_SIMULATE_SIMULATION_INTERNAL_H
 
-#include "base/event_heap.h"
+#include "base/container/event_heap.h"
 #include "core/autoscale/service_window.h"
 #include "tool/simulate/simulation.h"
 

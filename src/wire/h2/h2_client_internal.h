@@ -13,7 +13,7 @@
 #define AS_WIRE_H2_CLIENT_INTERNAL_H
 
 #include "base/buf.h"
-#include "base/list.h"
+#include "base/container/list.h"
 #include "wire/h2/h2_client.h"
 #include "wire/h2/h2_internal.h"
 

@@ -16,7 +16,7 @@
 #ifndef AS_WIRE_H2_INTERNAL_H
 #define AS_WIRE_H2_INTERNAL_H
 
-#include "base/list.h"
+#include "base/container/list.h"
 #include "base/memory/arena.h"
 #include "wire/h2/h2.h"
 #include "wire/h2/h2_rules.h"

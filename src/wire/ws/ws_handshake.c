@@ -1,6 +1,6 @@
 #include "wire/ws/ws_handshake.h"
 
-#include "base/sha1.h"
+#include "base/digest/sha1.h"
 #include "wire/http/http_field.h"
 
 #define KEY_TEXT 24u /* base64 of 16 bytes */

@@ -14,7 +14,7 @@
 #define AS_SIM_PLAN_H
 
 #include "../seeds.h"
-#include "base/event_heap.h"
+#include "base/container/event_heap.h"
 #include "core/autoscale/autoscaler.h"
 #include "core/replicas/plan.h"
 

@@ -6,8 +6,8 @@
 #ifndef AS_CORE_GROUP_H
 #define AS_CORE_GROUP_H
 
-#include "base/list.h"
-#include "base/tree.h"
+#include "base/container/list.h"
+#include "base/container/tree.h"
 #include "core/queue/request.h"
 #include "core/route/hash.h"
 

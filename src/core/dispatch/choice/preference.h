@@ -17,7 +17,7 @@
 #ifndef AS_CORE_PREFERENCE_H
 #define AS_CORE_PREFERENCE_H
 
-#include "base/list.h"
+#include "base/container/list.h"
 #include "core/dispatch/choice/group.h"
 #include "core/dispatch/choice/router_conf.h"
 #include "core/queue/due_heap.h"

@@ -1,5 +1,5 @@
-/* base/tree.h — an intrusive ordered tree: its first node in O(1), inserting and removing in
- * O(log n), and a walk in order.
+/* base/container/tree.h — an intrusive ordered tree: its first node in O(1), inserting and removing
+ * in O(log n), and a walk in order.
  *
  * It is a treap: ordered by the caller's comparison, and a heap by weights that it draws, so its
  * height is 2 log n or so whatever the order in which nodes come. The tree owns nothing: a member

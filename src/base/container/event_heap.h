@@ -1,4 +1,4 @@
-/* base/event_heap.h — the events of a simulation, in the order of their time.
+/* base/container/event_heap.h — the events of a simulation, in the order of their time.
  *
  * Events of equal times come in the order in which they were put, so a run can be repeated. An
  * event is any struct whose first member is a struct as_event_due; all events of a heap have the

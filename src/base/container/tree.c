@@ -1,4 +1,4 @@
-#include "base/tree.h"
+#include "base/container/tree.h"
 
 /* The pointer that points at n. */
 static struct as_tree_node **place_of(struct as_tree *t, const struct as_tree_node *n)

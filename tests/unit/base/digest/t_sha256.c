@@ -1,5 +1,5 @@
 /* Specification of base/sha256: the examples of FIPS 180-4, and every length around a block. */
-#include "base/sha256.h"
+#include "base/digest/sha256.h"
 
 #include "unit.h"
 

@@ -1,4 +1,4 @@
-#include "base/tree.h"
+#include "base/container/tree.h"
 
 #include "unit.h"
 

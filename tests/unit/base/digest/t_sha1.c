@@ -1,6 +1,6 @@
 /* Specification of base/sha1: the examples of FIPS 180-4, and lengths around a block (hashlib's).
  */
-#include "base/sha1.h"
+#include "base/digest/sha1.h"
 
 #include "unit.h"
 

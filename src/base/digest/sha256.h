@@ -1,4 +1,4 @@
-/* base/sha256.h — SHA-256 (FIPS 180-4) of bytes that lie in memory.
+/* base/digest/sha256.h — SHA-256 (FIPS 180-4) of bytes that lie in memory.
  *
  * For names of contents, where nobody may find a second content with the same name. Some 200 MB/s:
  * large contents belong beside the loop. Pure.

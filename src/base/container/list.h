@@ -1,4 +1,4 @@
-/* base/list.h — an intrusive doubly linked list with a head node.
+/* base/container/list.h — an intrusive doubly linked list with a head node.
  *
  * The list owns nothing: a member embeds a node and must be removed before it is freed. A node that
  * is in no list points at itself, so removing it twice is harmless.

@@ -1,4 +1,4 @@
-#include "base/sha1.h"
+#include "base/digest/sha1.h"
 
 #include "base/be.h"
 
