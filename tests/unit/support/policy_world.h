@@ -111,6 +111,18 @@ static inline void take(struct told *t, const struct as_frame *f)
         }                                                                                          \
     } while (0)
 
+/* A replica *ret_h and a policy process *ret_p, which has been told of it and asked about the first
+ * request. */
+static inline void begin_with_question(struct hand **ret_h, struct hand **ret_p, struct told *t)
+{
+    begin_with_policy();
+    *ret_h = join(0, "t0", true, &no_options);
+    *ret_p = join_policy(2, "p0", 0);
+    UNTIL_TOLD(*ret_p, t, t->n == 1);
+    submit();
+    UNTIL_TOLD(*ret_p, t, t->n_ids == 1);
+}
+
 static inline void choose(struct hand *h, uint64_t id, uint32_t number)
 {
     struct as_policy_choice c = {.id = id, .n = 1, .at = {{number, 0}}};

@@ -163,12 +163,7 @@ static void an_old_question_is_in_nobodys_way(void **state AS_UNUSED)
     struct told t = {0};
     struct hand *h, *p;
 
-    begin_with_policy();
-    h = join(0, "t0", true, &no_options);
-    p = join_policy(2, "p0", 0);
-    UNTIL_TOLD(p, &t, t.n == 1);
-    submit();
-    UNTIL_TOLD(p, &t, t.n_ids == 1);
+    begin_with_question(&h, &p, &t);
     app()->policy->next_id =
         t.ids[0] + AS_POLICY_OPEN; /* so many questions were put and answered */
     submit();
@@ -237,12 +232,7 @@ static void the_end_of_the_process_answers_its_questions(void **state AS_UNUSED)
     struct told t = {0}, second = {0};
     struct hand *h, *p;
 
-    begin_with_policy();
-    h = join(0, "t0", true, &no_options);
-    p = join_policy(2, "p0", 0);
-    UNTIL_TOLD(p, &t, t.n == 1);
-    submit();
-    UNTIL_TOLD(p, &t, t.n_ids == 1);
+    begin_with_question(&h, &p, &t);
     die(2, "p0");
     start(h, 1);
     assert_int_equal(count(AS_POLICY_OUTCOME_LOST), 1);
@@ -376,12 +366,7 @@ static void a_deployment_that_loses_its_router_asks_no_more(void **state AS_UNUS
     struct told t = {0};
     struct hand *h, *p;
 
-    begin_with_policy();
-    h = join(0, "t0", true, &no_options);
-    p = join_policy(2, "p0", 0);
-    UNTIL_TOLD(p, &t, t.n == 1);
-    submit();
-    UNTIL_TOLD(p, &t, t.n_ids == 1);
+    begin_with_question(&h, &p, &t);
     as_fleet_delete_deployment(w.fleet, AS_STR("default#app.policy"), false);
     start(h, 1);
     assert_null(app()->policy);

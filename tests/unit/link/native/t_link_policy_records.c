@@ -73,12 +73,7 @@ static void more_of_a_body_that_is_whole_is_nothing(void **state AS_UNUSED)
     struct told t = {0};
     struct hand *h, *p;
 
-    begin_with_policy();
-    h = join(0, "t0", true, &no_options);
-    p = join_policy(2, "p0", 0);
-    UNTIL_TOLD(p, &t, t.n == 1);
-    submit();
-    UNTIL_TOLD(p, &t, t.n_ids == 1);
+    begin_with_question(&h, &p, &t);
     send_event(p, AS_POLICY_MORE, t.ids[0]);
     UNTIL_TOLD(p, &t, t.bodies == 1);
     assert_int_equal(t.body_bytes, 0);
