@@ -103,6 +103,7 @@ UPWARDS = {
     "as_exchange_http": ("edge/exchange", "edge/rest"),
     "as_exchange_ops": ("edge/conn", "edge/exchange"),
     "as_grpc_methods": ("edge/exchange", "edge/methods"),
+    "as_rest_client_metrics": ("edge/rest", "edge/methods"),
     "as_rest_ingress": ("edge/rest", "edge/ingress"),
     "as_rest_tables": ("edge/rest", "edge/methods"),
     "as_upstream_native": ("link/fleet", "link/native"),

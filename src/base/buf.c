@@ -129,3 +129,10 @@ void as_buf_percent(struct as_buf *b, struct as_str s)
             as_buf_printf(b, "%%%02X", c);
     }
 }
+
+void as_buf_address(struct as_buf *b, const char *host, uint16_t port, bool local)
+{
+    if (local && (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0))
+        host = "127.0.0.1";
+    as_buf_printf(b, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+}

@@ -44,6 +44,9 @@ void as_buf_set(struct as_buf *b, struct as_str s);
 char *as_buf_cstr(struct as_buf *b);
 /* Percent-encoded, as a path of a URL: all but unreserved characters (RFC 3986) and slashes. */
 void as_buf_percent(struct as_buf *b, struct as_str s);
+/* "127.0.0.1:8000", "[::1]:8000". local: the wildcards 0.0.0.0 and :: become 127.0.0.1, which a
+ * client on this machine can call. */
+void as_buf_address(struct as_buf *b, const char *host, uint16_t port, bool local);
 /* Appends `s` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void as_buf_json(struct as_buf *b, struct as_str s);
 

@@ -43,13 +43,15 @@ struct as_edge_conf {
                           AS_INTERFACE_CONTROL; NULL: all of them are refused */
     const char *host;  /* a further name that Host headers may carry, beside the machine's own; ""
                           or NULL: none */
-    uint32_t status_port; /* AS_INTERFACE_CLIENTS: the port of /metrics on 127.0.0.1; 0: off */
-    const char *origins;  /* AS_INTERFACE_CLIENTS: web origins whose pages may change the server,
-                             wire/http/origin.h; NULL: none */
+    const char *status_host; /* AS_INTERFACE_CLIENTS: where the status port is, for texts */
+    uint32_t status_port;    /* the same: its number; 0: off */
+    const char *origins;     /* AS_INTERFACE_CLIENTS: web origins whose pages may change the server,
+                                wire/http/origin.h; NULL: none */
     const struct as_control *api;  /* of AS_INTERFACE_CONTROL */
     void (*on_refused)(void *ctx); /* access control has refused something; NULL: nobody asks */
     void *refused_ctx;
-    struct as_status_page *status_page; /* of AS_INTERFACE_STATUS */
+    struct as_status_page *status_page; /* of AS_INTERFACE_STATUS; of AS_INTERFACE_CLIENTS, if its
+                                           clients may read /metrics, else NULL */
     bool one_request; /* HTTP/1.1: a connection ends with its first answer, so that the next one
                          comes to the newest dispatcher */
     as_ns heartbeat;  /* interval requested from workers that register; 0: none */
@@ -154,6 +156,7 @@ enum as_resource {
     AS_RESOURCE_CONTROL,
     AS_RESOURCE_APPLICATION, /* below the route of an application: edge/ingress/ingress.h */
     AS_RESOURCE_ROUTES,      /* /-/routes and /-/healthz */
+    AS_RESOURCE_METRICS,     /* on the port of clients */
     AS_RESOURCES
 };
 #define AS_HTTP_STATUSES 21u /* that are counted one by one: as_counted_http_status */

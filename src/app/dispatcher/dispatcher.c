@@ -54,6 +54,8 @@ static int set_up_lanes(struct as_dispatcher *d)
     conf.shm = d->shm;
     conf.control = as_option_bool(d->opts, AS_OPT_ALLOW_CLIENT_CONTROL);
     conf.log = conf.control ? &d->log : NULL;
+    if (as_option_bool(d->opts, AS_OPT_METRICS_ON_CLIENT_PORT))
+        conf.status_page = &d->status_page;
 
     for (uint32_t i = 0; i < d->n_lanes; i++) {
         struct as_client_lane *l = &d->lanes[i];

@@ -3,15 +3,13 @@
 #include "app/server/port_in_use.h"
 #include "conf/option/exit_code.h"
 #include "ctl/state/token.h"
-#include "ctl/worker/banner.h"
 #include "io/process/runtime.h"
 #include "io/socket/listen.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#define HOST_ADDRESSES 3u /* addresses that one --host may have */
-#define LOOPBACK       "127.0.0.1"
+#define HOST_ADDRESSES 3u     /* addresses that one --host may have */
 #define STATUS_PORTS   100u   /* tried for the default status port */
 #define KILLED_POLLS   500u   /* how often a port of a killed server is tried again, … */
 #define KILLED_POLL_US 10000u /* … with this time between */
@@ -21,6 +19,7 @@ static int print_not_bound(enum as_option_id id, const char *host, uint16_t port
 {
     const char *key = as_option_key(id);
     bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* takes ADDRESS:PORT */
+    enum as_option_id address = id == AS_OPT_STATUS_PORT ? AS_OPT_STATUS_HOST : AS_OPT_HOST;
 
     if (rc == AS_EEXISTS) {
         as_port_in_use_print(id, host, port);
@@ -30,7 +29,7 @@ static int print_not_bound(enum as_option_id id, const char *host, uint16_t port
         fprintf(stderr,
                 "anyserve: '%s' is not an address of this machine.\n"
                 "  Choose one with --%s; 0.0.0.0 stands for all.\n",
-                host, is_guarded ? key : as_option_key(AS_OPT_HOST));
+                host, is_guarded ? key : as_option_key(address));
     else
         fprintf(stderr, "anyserve: cannot listen on %s port %u (--%s): %s\n", host, port, key,
                 strerror(e));
@@ -86,21 +85,23 @@ static int listen_port(struct as_ports *p, enum as_option_id id, const char *hos
 static int listen_any_status(struct as_ports *p)
 {
     uint16_t first = (uint16_t)as_option_u64(p->opts, AS_OPT_STATUS_PORT), port = first;
-    int fd, e, n = AS_EEXISTS;
+    const char *host = as_option_str(p->opts, AS_OPT_STATUS_HOST);
+    int fds[HOST_ADDRESSES], e, n = AS_EEXISTS;
     struct as_buf who = {0};
 
     for (uint16_t i = 0; n == AS_EEXISTS && i < STATUS_PORTS; i++)
-        n = as_listen_tcp(LOOPBACK, (uint16_t)(first + i), &fd, 1, &port, &e);
+        n = as_listen_tcp(host, (uint16_t)(first + i), fds, HOST_ADDRESSES, &port, &e);
     if (n == AS_EEXISTS) {
         fprintf(stderr,
-                "anyserve: every port from %u to %u on " LOOPBACK " is taken.\n"
+                "anyserve: every port from %u to %u on %s is taken.\n"
                 "  Choose one for the status page:  --status-port N   (off: no status port)\n",
-                first, first + STATUS_PORTS - 1);
+                first, first + STATUS_PORTS - 1, host);
         return AS_EXIT_CODE_BUSY;
     }
     if (n < 0)
-        return print_not_bound(AS_OPT_STATUS_PORT, LOOPBACK, first, n, e);
-    as_handover_add(p->listeners, AS_HANDOVER_STATUS, fd);
+        return print_not_bound(AS_OPT_STATUS_PORT, host, first, n, e);
+    for (int i = 0; i < n; i++)
+        as_handover_add(p->listeners, AS_HANDOVER_STATUS, fds[i]);
     as_option_set_i64(p->opts, AS_OPT_STATUS_PORT, port);
     if (port != first) {
         as_port_in_use_write_holder(&who, first);
@@ -117,7 +118,8 @@ static int listen_status(struct as_ports *p)
         return listen_any_status(p);
     if (!as_option_u64(p->opts, AS_OPT_STATUS_PORT))
         return AS_EXIT_CODE_OK; /* off */
-    return listen_port(p, AS_OPT_STATUS_PORT, LOOPBACK, AS_HANDOVER_STATUS);
+    return listen_port(p, AS_OPT_STATUS_PORT, as_option_str(p->opts, AS_OPT_STATUS_HOST),
+                       AS_HANDOVER_STATUS);
 }
 
 /* A TCP listener whose clients must send a token. */
@@ -159,7 +161,7 @@ static int listen_guarded(struct as_ports *p, const struct token_listener *g,
     explicit_bzero(token, sizeof(token));
     rc = listen_tcp(p, g->address, host, &port, g->kind);
     if (rc == AS_EXIT_CODE_OK)
-        as_banner_address(ret_bound, host, port, false);
+        as_buf_address(ret_bound, host, port, false);
     return rc;
 }
 

@@ -113,6 +113,7 @@ static void show_banner(struct run *r)
                           .host = as_option_str(o, AS_OPT_HOST),
                           .port = (uint16_t)as_option_u64(o, AS_OPT_PORT),
                           .grpc_port = (uint16_t)as_option_u64(o, AS_OPT_GRPC_PORT),
+                          .status_host = as_option_str(o, AS_OPT_STATUS_HOST),
                           .status_port = (uint16_t)as_option_u64(o, AS_OPT_STATUS_PORT),
                           .python = r->python.path,
                           .python_why = r->python.why,
@@ -172,8 +173,8 @@ static int supervise(struct run *r, struct as_buf *err)
     }
     if (r->python.path)
         as_option_set_str(r->opts, AS_OPT_PYTHON, r->python.path); /* the one that was chosen */
-    as_banner_address(&address, as_option_str(r->opts, AS_OPT_HOST),
-                      (uint16_t)as_option_u64(r->opts, AS_OPT_PORT), false);
+    as_buf_address(&address, as_option_str(r->opts, AS_OPT_HOST),
+                   (uint16_t)as_option_u64(r->opts, AS_OPT_PORT), false);
     conf.address = as_buf_cstr(&address); /* valid until the supervisor returns */
     r->listeners.n = 0;                   /* the supervisor owns them now */
     code = as_supervisor_run(&conf);

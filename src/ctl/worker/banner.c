@@ -4,14 +4,6 @@
 #define WIDTH  78u
 #define MODELS 10u /* models that are listed; `anyserve status` has all */
 
-void as_banner_address(struct as_buf *b, const char *host, uint16_t port, bool local)
-{
-    /* wildcard addresses: a client needs one that it can connect to */
-    if (local && (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0))
-        host = "127.0.0.1";
-    as_buf_printf(b, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
-}
-
 /* The first `named` models of a deployment, wrapped at WIDTH. */
 static void write_models(struct as_buf *b, const struct as_declared_deployment *d, uint32_t named)
 {
@@ -52,20 +44,23 @@ static void write_omitted(struct as_buf *b, const struct as_declared *app, uint3
 static void write_addresses(struct as_buf *b, const struct as_banner *v)
 {
     as_buf_str(b, "  address     ");
-    as_banner_address(b, v->host, v->port, false);
+    as_buf_address(b, v->host, v->port, false);
     as_buf_str(b, "  gRPC and REST (KServe v2), HTTP/1.1 and HTTP/2\n");
     if (v->grpc_port) {
         as_buf_str(b, "              ");
-        as_banner_address(b, v->host, v->grpc_port, false);
+        as_buf_address(b, v->host, v->grpc_port, false);
         as_buf_str(b, "  the same\n");
     }
     if (v->route) {
         as_buf_str(b, "  route       http://");
-        as_banner_address(b, v->host, v->port, true);
+        as_buf_address(b, v->host, v->port, true);
         as_buf_printf(b, "%s  HTTP requests to the application\n", v->route);
     }
-    if (v->status_port)
-        as_buf_printf(b, "  status      http://127.0.0.1:%u/status and /metrics\n", v->status_port);
+    if (v->status_port) {
+        as_buf_str(b, "  status      http://");
+        as_buf_address(b, v->status_host, v->status_port, true);
+        as_buf_str(b, "/status and /metrics\n");
+    }
     if (v->management)
         as_buf_printf(b, "  management  %s  workers register there\n", v->management);
     if (v->control)
@@ -92,7 +87,7 @@ static void write_call(struct as_buf *b, const struct as_banner *v)
         as_buf_printf(b, "%s --url ", v->app->call);
     else
         as_buf_str(b, "curl 'http://");
-    as_banner_address(b, v->host, v->port, true);
+    as_buf_address(b, v->host, v->port, true);
     if (!v->app->call)
         as_buf_printf(b, "/v2/models/%.*s/versions/%s'", (int)name, model, model + name + 1);
     as_buf_str(b, "\n\n");

@@ -14,7 +14,7 @@ struct as_banner {
     const char *route;        /* below it requests of HTTP go to the application; NULL: none do */
     uint32_t workers;         /* replicas of each deployment, if … */
     const uint32_t *replicas; /* … this is NULL; else one number for each deployment of app */
-    const char *host;         /* as given */
+    const char *host, *status_host;        /* as given */
     uint16_t port, grpc_port, status_port; /* 0: none */
     const char *python, *python_why;
     /* Without a target: the socket of workers that are started elsewhere, and where they register.
@@ -24,9 +24,5 @@ struct as_banner {
 };
 
 void as_banner_write(struct as_buf *b, const struct as_banner *v);
-
-/* "127.0.0.1:8000", "[::1]:8000". local: 0.0.0.0 and :: become 127.0.0.1, which a client can call.
- */
-void as_banner_address(struct as_buf *b, const char *host, uint16_t port, bool local);
 
 #endif

@@ -1,9 +1,12 @@
 #include "edge/admin/status.h"
 
 #include "edge/admin/status_page.h"
+#include "edge/exchange/dispatch_query.h"
+#include "io/loop/clock.h"
 
-#define TEXT AS_STR("text/plain; charset=utf-8")
-#define JSON AS_STR("application/json")
+#define METRICS AS_STR("text/plain; version=0.0.4; charset=utf-8")
+#define TEXT    AS_STR("text/plain; charset=utf-8")
+#define JSON    AS_STR("application/json")
 
 typedef void put_page(struct as_status_page *b, as_ns now, struct as_buf *out);
 typedef bool put_probe(struct as_status_page *b, struct as_buf *out);
@@ -41,7 +44,44 @@ static void send_format(struct as_exchange *x, struct as_str query, put_page *js
 
 void as_status_metrics(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
 {
-    send_page(x, AS_STR("text/plain; version=0.0.4; charset=utf-8"), as_status_page_metrics);
+    send_page(x, METRICS, as_status_page_metrics);
+}
+
+struct metrics_query {
+    struct as_dispatch_query query; /* must be first: x->pending.query points to it */
+    struct as_status_page *page;
+    struct as_buf out;
+};
+
+static void write_metrics(struct as_dispatch_query *query, struct as_fleet *f AS_UNUSED)
+{
+    struct metrics_query *q = AS_CONTAINER(query, struct metrics_query, query);
+
+    as_status_page_metrics(q->page, as_clock_now(), &q->out);
+}
+
+static void send_metrics(struct as_dispatch_query *query)
+{
+    as_rest_text(query->x, 200, METRICS, &AS_CONTAINER(query, struct metrics_query, query)->out);
+}
+
+static void free_metrics(struct as_dispatch_query *query)
+{
+    as_buf_fini(&AS_CONTAINER(query, struct metrics_query, query)->out);
+}
+
+void as_status_client_metrics(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
+{
+    struct metrics_query *q = calloc(1, sizeof(*q));
+
+    if (!q) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the metrics");
+        return;
+    }
+    as_buf_init(&q->out);
+    q->page = x->edge->conf.status_page;
+    q->query.fini = free_metrics;
+    as_dispatch_query_send(x, &q->query, write_metrics, send_metrics);
 }
 
 void as_status_server(struct as_exchange *x, const struct as_rest_match *m)

@@ -86,6 +86,12 @@ static bool is_loopback(struct as_str host)
     return same_name(host, "localhost") || same_name(host, "127.0.0.1") || same_name(host, "::1");
 }
 
+/* It says one word, and probes send whatever Host they like, or none. */
+static bool is_probe(struct as_str path)
+{
+    return as_str_eq(path, AS_STR("/-/healthz"));
+}
+
 /* NULL: not sent by a web page of another site. */
 static const char *why_foreign_page(const struct as_exchange *x)
 {
@@ -147,8 +153,10 @@ bool as_access_check_request(struct as_exchange *x)
     uint64_t skipped;
 
     if (x->edge->conf.interface == AS_INTERFACE_STATUS) {
-        if (!is_loopback(as_origin_host(x->head->authority)))
-            why = "the header 'host' is not a name or an address of this machine's loopback";
+        if (x->edge->loopback && !is_probe(x->head->path) &&
+            !is_loopback(as_origin_host(x->head->authority)))
+            why = "the header 'host' is not a name or an address of this machine's loopback "
+                  "(--status-host)";
     } else if ((why = why_unauthenticated(x))) {
         err = AS_EUNAUTHENTICATED;
     } else {

@@ -9,8 +9,9 @@
  * request must carry the token. Requests of web pages are refused, whatever their origin: a page
  * must not use a token that a browser has stored.
  *
- * Status: open to everyone by a unix socket. Over TCP, Host must name this machine by a name or an
- * address of loopback, which no foreign domain can be (DNS rebinding).
+ * Status: open to everyone by a unix socket. Over TCP on loopback, Host must name this machine by a
+ * name or an address of loopback, which no foreign domain can be (DNS rebinding), but for
+ * /-/healthz. On another address (--status-host) it is open to whoever reaches it, by any name.
  *
  * Control: the same as management, but pages that the server itself has served are accepted. Host
  * must be an IP address or a name of the server, and Origin, if present, must match it. Thread: the

@@ -155,12 +155,21 @@ static const struct as_rest_route control_routes[] = {
 };
 
 static const struct as_rest_route status_routes[] = {
-    {.method = "GET", .path = "/metrics", .handle = as_status_metrics},
+    {.method = "GET", .path = AS_REST_METRICS, .handle = as_status_metrics},
     {.method = "GET", .path = "/status", .handle = as_status_server},
     {.method = "GET", .path = "/workers", .handle = as_status_workers},
     {.method = "GET", .path = "/-/healthz", .handle = as_status_health},
     {.method = "GET", .path = "/-/routes", .handle = as_status_routes},
 };
+
+/* With --metrics-on-client-port, ahead of the clients' other paths. */
+static const struct as_rest_route client_metrics[] = {
+    {.method = "GET",
+     .path = AS_REST_METRICS,
+     .handle = as_status_client_metrics,
+     .label = AS_RESOURCE_METRICS},
+};
+const struct as_rest_table as_rest_client_metrics = {client_metrics, AS_COUNT(client_metrics)};
 
 const struct as_rest_table as_rest_tables[AS_INTERFACES] = {
     [AS_INTERFACE_CLIENTS] = {client_routes, AS_COUNT(client_routes)},

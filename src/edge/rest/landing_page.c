@@ -71,6 +71,23 @@ static uint32_t count_models(const struct as_registry *g)
     return n;
 }
 
+/* Where the metrics are, if they are anywhere. */
+static bool put_metrics_address(const struct as_exchange *x, struct as_buf *b)
+{
+    const struct as_edge_conf *conf = &x->edge->conf;
+
+    if (conf->status_page) {
+        as_buf_str(b, AS_REST_METRICS);
+        return true;
+    }
+    if (!conf->status_port)
+        return false;
+    as_buf_str(b, "http://");
+    as_buf_address(b, conf->status_host, (uint16_t)conf->status_port, true);
+    as_buf_str(b, AS_REST_METRICS);
+    return true;
+}
+
 static void put_about(const struct as_exchange *x, enum page page, struct as_buf *b)
 {
     uint32_t n = count_models(x->edge->client.registry);
@@ -82,15 +99,13 @@ static void put_about(const struct as_exchange *x, enum page page, struct as_buf
                    "for programs and for tools that make pages of it.");
         return;
     case PAGE_METRICS:
-        if (x->edge->conf.status_port)
-            as_buf_printf(
-                b,
-                "Metrics are not on the port of clients but on the status port, which can "
-                "be reached from this machine only: http://127.0.0.1:%u/metrics (--status-port).",
-                x->edge->conf.status_port);
+        as_buf_str(b,
+                   "Metrics are not on the port of clients (--metrics-on-client-port) but on the "
+                   "status port, ");
+        if (put_metrics_address(x, b))
+            as_buf_str(b, " (--status-host, --status-port).");
         else
-            as_buf_str(b, "Metrics are not on the port of clients but on the status port, which "
-                          "is off: start the server with --status-port.");
+            as_buf_str(b, "which is off: start the server with --status-port.");
         return;
     case PAGE_MODELS:
         as_buf_str(b, "Models are listed by POST /v2/repository/index; GET /v2/models/NAME "
@@ -135,15 +150,13 @@ static void put_links(const struct as_exchange *x, enum page page, struct docume
         {"/v2/models/stats", "all models, and what became of their requests"},
         {"/openapi.json", "all that is answered here, as an OpenAPI document"},
     };
-    uint32_t port = x->edge->conf.status_port;
-    char href[64];
+    struct as_buf metrics = {0};
 
     for (size_t i = 0; i < AS_COUNT(always); i++)
         put_link(s, as_str_of(always[i].href), as_str_of(always[i].about));
-    if (port) {
-        snprintf(href, sizeof(href), "http://127.0.0.1:%u/metrics", port);
-        put_link(s, as_str_of(href), AS_STR("metrics, on this machine only"));
-    }
+    if (put_metrics_address(x, &metrics))
+        put_link(s, as_buf_slice(&metrics), AS_STR("metrics, for Prometheus"));
+    as_buf_fini(&metrics);
     if (page == PAGE_INDEX || page == PAGE_MODELS)
         put_models(s, x->edge->client.registry);
 }

@@ -32,6 +32,7 @@ static const char *const resource_names[AS_RESOURCES] = {
     [AS_RESOURCE_CONTROL] = "control",
     [AS_RESOURCE_APPLICATION] = "application",
     [AS_RESOURCE_ROUTES] = "routes",
+    [AS_RESOURCE_METRICS] = "metrics",
 };
 
 const char *as_resource_name(enum as_resource r)
@@ -50,11 +51,9 @@ uint32_t as_counted_http_status(uint32_t i)
 
 /* --- which row --- */
 
-const struct as_rest_route *as_rest_find(enum as_interface interface, struct as_str path,
-                                         struct as_rest_match *ret_m)
+static const struct as_rest_route *find_path(const struct as_rest_table *t, struct as_str path,
+                                             struct as_rest_match *ret_m)
 {
-    const struct as_rest_table *t = &as_rest_tables[interface];
-
     for (uint32_t i = 0; i < t->n; i++) {
         const char *pattern = t->rows[i].path;
 
@@ -64,6 +63,12 @@ const struct as_rest_route *as_rest_find(enum as_interface interface, struct as_
             return &t->rows[i];
     }
     return NULL;
+}
+
+const struct as_rest_route *as_rest_find(enum as_interface interface, struct as_str path,
+                                         struct as_rest_match *ret_m)
+{
+    return find_path(&as_rest_tables[interface], path, ret_m);
 }
 
 static bool same_path(const struct as_rest_route *r, const struct as_rest_route *first,
@@ -156,12 +161,18 @@ static void start_body(struct as_exchange *x)
         as_rest_body_begin(x, x->rest.route->flags & AS_REST_BODY);
 }
 
+static bool is_client_metrics(const struct as_exchange *x, struct as_str path)
+{
+    return x->edge->conf.interface == AS_INTERFACE_CLIENTS && x->edge->conf.status_page &&
+           as_str_eq(path, AS_STR(AS_REST_METRICS));
+}
+
 static void start(struct as_exchange *x)
 {
     struct as_str path = x->head->path, query = {0};
     const char *mark = path.n ? memchr(path.p, '?', path.n) : NULL;
     enum as_interface interface = x->edge->conf.interface;
-    const struct as_rest_table *table = &as_rest_tables[interface];
+    const struct as_rest_table *table;
     const struct as_rest_route *first, *row;
     char allow[ALLOW_ROOM];
     bool is_rpc;
@@ -176,10 +187,14 @@ static void start(struct as_exchange *x)
         query = (struct as_str){mark + 1, (size_t)(path.p + path.n - mark) - 1};
         path.n = (size_t)(mark - path.p);
     }
-    if (interface == AS_INTERFACE_CLIENTS && as_rest_ingress.start(x, path, query))
-        return;
     is_rpc = as_grpc_is_content_type(x->head->content_type);
-    first = is_rpc ? NULL : as_rest_find(interface, path, &x->rest);
+    if (!is_rpc && is_client_metrics(x, path))
+        table = &as_rest_client_metrics;
+    else if (interface == AS_INTERFACE_CLIENTS && as_rest_ingress.start(x, path, query))
+        return;
+    else
+        table = &as_rest_tables[interface];
+    first = is_rpc ? NULL : find_path(table, path, &x->rest);
     if (!first) {
         if (is_rpc || as_grpc_method_find(interface, path) != AS_RPC_UNKNOWN)
             answer_misplaced_rpc(x);

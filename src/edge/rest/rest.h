@@ -50,6 +50,8 @@ struct as_rest_table {
     uint32_t n;
 };
 extern const struct as_rest_table as_rest_tables[AS_INTERFACES];
+#define AS_REST_METRICS "/metrics"
+extern const struct as_rest_table as_rest_client_metrics;
 
 const char *as_resource_name(enum as_resource r); /* unique: a label of metrics */
 /* The HTTP statuses that are counted one by one, by index. The last one is 0: all others. */

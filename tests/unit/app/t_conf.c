@@ -130,6 +130,7 @@ static void edge_fields_come_from_their_options(void **state AS_UNUSED)
     FROM(c.header_timeout, HEADER_TIMEOUT);
     FROM(c.idle_timeout, IDLE_TIMEOUT);
     FROM(c.status_port, STATUS_PORT);
+    assert_string_equal(c.status_host, as_option_str(&o, AS_OPT_STATUS_HOST));
     FROM(c.goaway_grace, GOAWAY_GRACE);
     FROM(c.keepalive_time, KEEPALIVE_TIME);
     FROM(c.keepalive_timeout, KEEPALIVE_TIMEOUT);

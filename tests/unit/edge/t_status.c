@@ -121,7 +121,7 @@ static void a_path_is_found_or_not(void **state AS_UNUSED)
     check(rows, AS_COUNT(rows) - 1, true);
 }
 
-static void host_must_name_this_machine_over_tcp(void **state AS_UNUSED)
+static void host_must_name_this_machine_over_tcp_on_loopback(void **state AS_UNUSED)
 {
     static const struct row rows[] = {
         {"GET / HTTP/1.1\r\nHost: 127.0.0.1", 404},
@@ -137,8 +137,22 @@ static void host_must_name_this_machine_over_tcp(void **state AS_UNUSED)
     };
     static const struct row local = {"GET / HTTP/1.1\r\nHost: evil.example", 404};
 
+    edge->loopback = true;
     check(rows, AS_COUNT(rows), true);
     check(&local, 1, false);
+}
+
+static void on_another_address_any_host_will_do(void **state AS_UNUSED)
+{
+    static const struct row rows[] = {
+        {"GET / HTTP/1.1\r\nHost: evil.example", 404},
+        {"GET / HTTP/1.1\r\nHost:", 404},
+        {"GET / HTTP/1.0\r\nAccept: a", 404},
+        {"GET / HTTP/1.1\r\nAccept: a", 400},
+        {"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost", 400},
+    };
+
+    check(rows, AS_COUNT(rows), true);
 }
 
 static void anything_else_is_refused(void **state AS_UNUSED)
@@ -215,8 +229,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_path_is_found_or_not, open_edge, close_edge),
-        cmocka_unit_test_setup_teardown(host_must_name_this_machine_over_tcp, open_edge,
+        cmocka_unit_test_setup_teardown(host_must_name_this_machine_over_tcp_on_loopback, open_edge,
                                         close_edge),
+        cmocka_unit_test_setup_teardown(on_another_address_any_host_will_do, open_edge, close_edge),
         cmocka_unit_test_setup_teardown(anything_else_is_refused, open_edge, close_edge),
         cmocka_unit_test_setup_teardown(cut_heads_are_safe, open_edge, close_edge),
         cmocka_unit_test_setup_teardown(who_has_left_makes_room, open_edge, close_edge),
