@@ -46,8 +46,8 @@ struct run {
     int signal_fd, end_fd; /* signalfds: all signals of a supervisor; those that end a server */
     int hold;              /* ret_hold of the kind; -1: none */
     char link[AS_RUNTIME_PATH_MAX], registry[AS_RUNTIME_PATH_MAX];
-    char host[256]; /* --host without brackets */
-    char *workers;  /* the folder of the workers' sockets */
+    char host[256], status_host[256]; /* --host and --status-host without brackets */
+    char *workers;                    /* the folder of the workers' sockets */
 };
 
 static int listen_socket(struct run *r, const char *name, enum as_handover_kind kind,
@@ -236,17 +236,18 @@ static int check_files(struct as_buf *err)
     return AS_EXIT_CODE_SYSTEM;
 }
 
-/* --host '[::1]' becomes '::1', as the socket functions need it. */
-static void strip_host_brackets(struct run *r)
+/* The address '[::1]' of an option becomes '::1', as the socket functions need it. `room` holds it
+ * as long as the option. */
+static void strip_brackets(struct as_option_set *opts, enum as_option_id id, char *room, size_t cap)
 {
-    const char *host = as_option_str(r->opts, AS_OPT_HOST);
+    const char *host = as_option_str(opts, id);
     size_t n = strlen(host);
 
-    if (n < 3 || host[0] != '[' || host[n - 1] != ']' || n - 2 >= sizeof(r->host))
+    if (n < 3 || host[0] != '[' || host[n - 1] != ']' || n - 2 >= cap)
         return;
-    memcpy(r->host, host + 1, n - 2);
-    r->host[n - 2] = 0;
-    as_option_set_str(r->opts, AS_OPT_HOST, r->host);
+    memcpy(room, host + 1, n - 2);
+    room[n - 2] = 0;
+    as_option_set_str(opts, id, room);
 }
 
 /* For --debug: turns off the timeouts of requests. The timeouts of a shutdown become 0, unless
@@ -345,7 +346,8 @@ static int set_up_and_supervise(struct run *r, struct as_buf *err)
         return AS_EXIT_CODE_USAGE;
     if (as_option_bool(r->opts, AS_OPT_AS_RAY))
         setenv("AS_RAY", "1", 1); /* for the worker program, also while it describes the code */
-    strip_host_brackets(r);
+    strip_brackets(r->opts, AS_OPT_HOST, r->host, sizeof(r->host));
+    strip_brackets(r->opts, AS_OPT_STATUS_HOST, r->status_host, sizeof(r->status_host));
     rc = check_files(err);
     if (rc == AS_EXIT_CODE_OK)
         rc = as_plugin_check(r->opts, err);

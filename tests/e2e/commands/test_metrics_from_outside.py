@@ -91,6 +91,15 @@ def test_status_host_of_one_address(serve):
     assert f"http://{ANOTHER}:{port}/metrics" in ask((server.host, server.port), "GET", "/")[2]
 
 
+@pytest.mark.parametrize("given", ["::1", "[::1]", "::"])
+def test_status_host_of_ipv6(serve, given):
+    port = ports.free()
+    server = serve("echo.py", "--status-host", given, "--status-port", str(port))
+    assert ask(("::1", port), "GET", "/metrics", "localhost")[0] == 200
+    shown = "127.0.0.1" if given == "::" else "[::1]"
+    assert f"http://{shown}:{port}/status" in server.log.text()
+
+
 def test_status_host_that_is_not_ours(tmp_path):
     done = subprocess.run([paths.BINARY, "run", paths.APPS / "echo.py", "--port", "0", "--status-host", NOT_HERE, "--python",
                            sys.executable, "--runtime-dir", tmp_path], capture_output=True, text=True, timeout=oip.SECONDS)
