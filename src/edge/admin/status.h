@@ -1,6 +1,6 @@
 /* edge/admin/status.h — the read-only interface of /status, /workers, /metrics and the probes.
  *
- * For curl, Prometheus and `anyserve status`, on loopback and on a unix socket; one request per
+ * For curl, Prometheus and `anyserve status`, on --status-host and on a unix socket; one request per
  * connection. What each path answers: edge/admin/status_page.h. /status and /workers are JSON, or
  * text with ?format=text. Thread: the dispatch loop, but where said otherwise.
  */

@@ -86,9 +86,13 @@ static bool is_loopback(struct as_str host)
     return same_name(host, "localhost") || same_name(host, "127.0.0.1") || same_name(host, "::1");
 }
 
-/* It says one word, and probes send whatever Host they like, or none. */
+/* It says one word, and probes send whatever Host they like, or none. path: with its query. */
 static bool is_probe(struct as_str path)
 {
+    const char *mark = path.n ? memchr(path.p, '?', path.n) : NULL;
+
+    if (mark)
+        path.n = (size_t)(mark - path.p);
     return as_str_eq(path, AS_STR("/-/healthz"));
 }
 

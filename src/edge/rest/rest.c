@@ -187,13 +187,13 @@ static void start(struct as_exchange *x)
         query = (struct as_str){mark + 1, (size_t)(path.p + path.n - mark) - 1};
         path.n = (size_t)(mark - path.p);
     }
-    is_rpc = as_grpc_is_content_type(x->head->content_type);
-    if (!is_rpc && is_client_metrics(x, path))
+    if (is_client_metrics(x, path))
         table = &as_rest_client_metrics;
     else if (interface == AS_INTERFACE_CLIENTS && as_rest_ingress.start(x, path, query))
         return;
     else
         table = &as_rest_tables[interface];
+    is_rpc = as_grpc_is_content_type(x->head->content_type);
     first = is_rpc ? NULL : find_path(table, path, &x->rest);
     if (!first) {
         if (is_rpc || as_grpc_method_find(interface, path) != AS_RPC_UNKNOWN)
