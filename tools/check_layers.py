@@ -73,6 +73,7 @@ ROOMS = {
     "edge/websocket": ["edge/exchange"],
     "io/loop": [],
     "io/process": [],
+    "io/tls": ["io/loop"],
     "io/socket": ["io/loop"],
     "link/call": [],
     "link/fleet": ["link/call", "link/plugin"],

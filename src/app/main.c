@@ -92,6 +92,9 @@ const struct as_command as_commands[] = {
     {"upgrade", "",
      "replace the running program with the one that is now at its path, without refusing a request",
      AS_SCOPE_UPGRADE, 0, 0, false, as_upgrade_main},
+    {"reload", "",
+     "make a running server read its certificates again, and say whether they can be used",
+     AS_SCOPE_UPGRADE, 0, 0, false, as_reload_main},
     {"logs", "[REPLICA]", "print the newest output of the processes of a server", AS_SCOPE_LOGS, 0,
      1, false, as_logs_main},
     {"shutdown", "", "end a running server after it has answered the requests that it holds",
@@ -325,13 +328,16 @@ static int cmd_dispatcher(struct as_option_set *opts)
     struct as_dispatcher_fds fds = {.link = -1, .control = -1, .log = STDERR_FILENO};
     const struct slot slots[] = {
         {fds.grpc, &fds.n_grpc, AS_DISPATCHER_LISTENERS, AS_HANDOVER_GRPC},
+        {fds.grpc_tls, &fds.n_grpc_tls, AS_DISPATCHER_LISTENERS, AS_HANDOVER_GRPC_TLS},
         {fds.status, &fds.n_status, AS_DISPATCHER_LISTENERS, AS_HANDOVER_STATUS},
+        {fds.status_tls, &fds.n_status_tls, AS_DISPATCHER_LISTENERS, AS_HANDOVER_STATUS_TLS},
         {fds.management, &fds.n_management, AS_DISPATCHER_LISTENERS, AS_HANDOVER_MANAGEMENT},
         {&fds.link, NULL, 0, AS_HANDOVER_LINK},
         {&fds.control, NULL, 0, AS_HANDOVER_CONTROL},
         {&fds.log, NULL, 0, AS_HANDOVER_LOG}};
 
-    if (!sort_fds(opts, slots, AS_COUNT(slots)) || !fds.n_grpc || fds.link < 0 || fds.control < 0)
+    if (!sort_fds(opts, slots, AS_COUNT(slots)) || !(fds.n_grpc + fds.n_grpc_tls) || fds.link < 0 ||
+        fds.control < 0)
         return usage("dispatcher is only started by `anyserve run` and `anyserve start`");
     become_service(AS_SERVER_PROCESSES_DISPATCHER);
     resolve_limits(opts);

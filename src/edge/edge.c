@@ -2,7 +2,7 @@
 
 #include "base/counter.h"
 #include "base/err.h"
-#include "edge/conn/conn.h"
+#include "edge/conn/conn_tls.h"
 #include "edge/exchange/client_timeouts.h"
 #include "edge/exchange/exchange.h"
 #include "edge/grpc/stream.h"
@@ -42,6 +42,10 @@ const char *as_close_reason_name(uint32_t why)
         [AS_CLOSE_SEND_TIMEOUT] = "send_timeout",
         [AS_CLOSE_KEEPALIVE] = "keepalive_timeout",
         [AS_CLOSE_BAD_REQUEST] = "bad_request",
+        [AS_CLOSE_HANDSHAKE_TIMEOUT] = "handshake_timeout",
+        [AS_CLOSE_HANDSHAKE_FAILED] = "handshake_failed",
+        [AS_CLOSE_HANDSHAKE_EVICTED] = "handshake_evicted",
+        [AS_CLOSE_HANDSHAKE_REFUSED] = "handshake_refused",
     };
 
     if (why < AS_CLOSE_BREACH)
@@ -155,7 +159,7 @@ static void refuse_connection(struct as_edge *e, int fd)
                      "reason=max_connections connections=%u skipped=%lu", e->n_conns, skipped);
 }
 
-struct as_conn *as_edge_admit(struct as_edge *e, int fd)
+struct as_conn *as_edge_admit(struct as_edge *e, int fd, bool tls)
 {
     struct as_conn *c;
 
@@ -163,7 +167,7 @@ struct as_conn *as_edge_admit(struct as_edge *e, int fd)
         refuse_connection(e, fd);
         return NULL;
     }
-    c = as_conn_accept(e, fd);
+    c = as_conn_accept(e, fd, tls);
     if (e->sweep.at == AS_NEVER) {
         e->last_sweep = as_loop_now(e->loop);
         as_timer_set(&e->sweep, e->last_sweep + e->sweep_every);
@@ -196,7 +200,7 @@ static void accept_clients(struct as_task *t)
             watch_listeners(e, 0);
             as_timer_set(&e->sweep, as_loop_now(e->loop) + e->sweep_every);
         }
-        if (fd < 0 || !as_edge_admit(e, fd))
+        if (fd < 0 || !as_edge_admit(e, fd, l->tls))
             return;
     }
 }
@@ -217,7 +221,7 @@ static bool is_loopback(int fd)
            as_peer_is_loopback((struct sockaddr *)&own);
 }
 
-int as_edge_listen(struct as_edge *e, int fd)
+int as_edge_listen(struct as_edge *e, int fd, bool tls)
 {
     struct as_listener *l = &e->listeners[e->n_listeners];
     int own, err;
@@ -227,6 +231,7 @@ int as_edge_listen(struct as_edge *e, int fd)
     if (own < 0)
         return AS_EIO;
     l->edge = e;
+    l->tls = tls;
     as_task_init(&l->accept, accept_clients);
     err = as_sock_open(&l->sock, e->loop, own, on_listener);
     if (!err)
@@ -264,6 +269,7 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
     as_client_timeouts_init(e);
     as_stream_init_all(e);
     as_list_init(&e->websockets);
+    as_handshakes_init(&e->handshakes, e);
     as_compressor_init(&e->compressor, loop);
     e->client.on_registry = on_registry;
     err = as_fleet_client_open(&e->client, fleet, loop);
@@ -386,6 +392,7 @@ void as_edge_free(struct as_edge *e)
     as_exchange_pool_free(e);
     as_json_free(e->json);
     as_json_free(e->large_json);
+    as_tls_buffer_free(e->tls_buffer);
     free(e->rx);
     free(e);
 }

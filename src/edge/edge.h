@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/memory/budget.h"
 #include "io/shm.h"
+#include "io/tls/tls_server.h"
 #include "link/fleet/fleet.h"
 #include "wire/h1/h1.h"
 #include "wire/h2/h2.h"
@@ -84,7 +85,10 @@ struct as_edge_conf {
     as_ns body_timeout;    /* a request must receive min_progress bytes in this time; 0: no limit */
     as_ns send_timeout;    /* the client must read min_progress bytes in this time; 0: no limit */
     uint64_t min_progress; /* bytes; less if fewer are left */
-    as_ns linger_timeout;  /* of sockets that the server closes: edge/conn/linger.h; 0: at once */
+    struct as_tls_server *tls; /* for listeners with TLS; NULL: there are none */
+    uint32_t max_handshakes;   /* of this loop, in progress */
+    as_ns handshake_timeout;   /* from accept to the end of the handshake */
+    as_ns linger_timeout;   /* of sockets that the server closes: edge/conn/linger.h; 0: at once */
     uint32_t max_lingering; /* of this loop */
     struct as_shm *shm; /* shared memory of clients, one table for all loops; NULL: not allowed */
     struct as_log *log; /* the log whose level clients may set; NULL: not allowed */
@@ -173,6 +177,10 @@ enum as_close_reason {
     AS_CLOSE_SEND_TIMEOUT,
     AS_CLOSE_KEEPALIVE,
     AS_CLOSE_BAD_REQUEST, /* malformed HTTP/1.1 */
+    AS_CLOSE_HANDSHAKE_TIMEOUT,
+    AS_CLOSE_HANDSHAKE_FAILED,
+    AS_CLOSE_HANDSHAKE_EVICTED, /* silent, and a new client took its place */
+    AS_CLOSE_HANDSHAKE_REFUSED, /* it could not begin */
     AS_CLOSE_BREACH
 };
 #define AS_CLOSE_REASONS (AS_CLOSE_BREACH + (uint32_t)AS_H2_BREACHES)
@@ -187,9 +195,12 @@ struct as_edge_stat {  /* read by any thread: base/counter.h */
     uint64_t requests[AS_RPC_COUNT][AS_GRPC_CODES]; /* by gRPC status */
     uint64_t http[AS_RESOURCES][AS_HTTP_STATUSES];
     uint64_t bytes_in, bytes_out; /* of connections */
-    uint64_t exchanges;           /* requests in memory, also those whose client has gone */
-    uint64_t mirrors_skipped;     /* mirrored copies that could not be made: edge/infer/mirror.h */
-    uint64_t pooled;              /* freed exchanges that are kept for reuse */
+    uint64_t handshakes;          /* of TLS, in progress */
+    uint64_t tls_full,
+        tls_resumed;          /* TLS handshakes that are done: with a certificate, by a ticket */
+    uint64_t exchanges;       /* requests in memory, also those whose client has gone */
+    uint64_t mirrors_skipped; /* mirrored copies that could not be made: edge/infer/mirror.h */
+    uint64_t pooled;          /* freed exchanges that are kept for reuse */
     uint64_t closed_for[AS_CLOSE_REASONS]; /* closed connections, by reason */
     uint64_t slow_requests, slow_answers;  /* failed by body_timeout, by send_timeout */
     uint64_t other_users;          /* connections of other users to a unix socket, refused */
@@ -209,8 +220,9 @@ struct as_edge_budgets {
 int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,
                 const struct as_edge_conf *conf, struct as_edge_budgets *budgets,
                 const struct as_log *log);
-/* Accepts from a shared listening socket, TCP or unix. The descriptor is duplicated. */
-int as_edge_listen(struct as_edge *e, int fd);
+/* Accepts from a shared listening socket, TCP or unix. The descriptor is duplicated. tls: its
+ * clients speak TLS, by conf.tls. */
+int as_edge_listen(struct as_edge *e, int fd, bool tls);
 /* Takes over the connections that the previous dispatcher sends by this socket
  * (edge/conn/connection_handover.h). The edge owns fd from here on. */
 int as_edge_adopt(struct as_edge *e, int fd);

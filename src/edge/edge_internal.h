@@ -14,7 +14,7 @@
 #include "io/loop/sock.h"
 
 #define AS_EDGE_RX        (128u << 10) /* bytes of one read from a connection */
-#define AS_EDGE_LISTENERS 8u
+#define AS_EDGE_LISTENERS 32u
 /* After this time an unsent answer waits for its client: from then on progress is checked. */
 #define AS_EDGE_FIRST_CHECK  AS_SEC
 #define AS_EXCHANGE_POOL_MIN 64u /* free exchanges that an idle edge keeps */
@@ -36,8 +36,17 @@ struct as_exchange;
 
 struct as_listener { /* sock: a duplicate of the shared descriptor */
     struct as_sock sock;
+    bool tls;              /* its connections speak TLS */
     struct as_task accept; /* due while clients wait */
     struct as_edge *edge;
+};
+
+/* TLS handshakes in progress: edge/conn/conn_tls.h. */
+struct as_handshakes {
+    struct as_edge *edge;
+    struct as_list waiting; /* for bytes of their clients; silent for longest first */
+    struct as_list due;     /* a step can be taken; oldest first */
+    struct as_task turn;    /* takes steps; pending while `due` has entries */
 };
 
 struct as_edge {
@@ -79,6 +88,8 @@ struct as_edge {
     void (*drained)(void *arg);
     void *drained_arg;
     uint8_t *rx; /* read buffer of all connections, which copy what they need later */
+    struct as_handshakes handshakes;
+    struct as_tls_buffer *tls_buffer; /* NULL until the first connection with TLS */
     struct as_linger linger;
     struct as_connection_handover handover;
 };
@@ -86,7 +97,7 @@ struct as_edge {
 /* Makes a connection of a connected socket within max_connections: evicts an idle connection if
  * necessary. NULL: fd was closed, because none could be evicted, access control refused the client
  * or memory is short. */
-struct as_conn *as_edge_admit(struct as_edge *e, int fd);
+struct as_conn *as_edge_admit(struct as_edge *e, int fd, bool tls);
 void as_edge_conn_closed(struct as_edge *e); /* counts a closed connection; ends the drain */
 
 /* The event of a refusal by this edge's interface, for the log. */

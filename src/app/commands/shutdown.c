@@ -1,9 +1,11 @@
 #include "app/commands/shutdown.h"
 
 #include "app/client/control_client.h"
+#include "app/client/outcome_wait.h"
 #include "app/client/server_process.h"
 #include "conf/option/exit_code.h"
 #include "io/loop/clock.h"
+#include "io/process/runtime.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -47,6 +49,11 @@ static int end_server(const struct as_server_process *p, const struct as_option_
     }
     printf("the server on port %u has ended\n", p->port);
     return fflush(stdout) == 0 ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
+}
+
+int as_reload_main(struct as_option_set *opts)
+{
+    return as_outcome_wait_signal(opts, SIGHUP, AS_RUNTIME_RELOAD, "reloaded", "not reloaded");
 }
 
 int as_shutdown_main(struct as_option_set *opts)

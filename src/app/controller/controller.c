@@ -323,7 +323,7 @@ static void open_control_api(struct controller *c, const struct as_option_set *o
     if (as_edge_new(&c->edge, c->loop, NULL, &conf, &c->budgets, &c->log) < 0)
         as_fatal_system("the control API", errno);
     for (uint32_t i = 0; i < fds->n_api; i++) {
-        if (as_edge_listen(c->edge, fds->api[i]) < 0)
+        if (as_edge_listen(c->edge, fds->api[i], false) < 0)
             as_fatal_system("a listener for the control API", errno);
         close(fds->api[i]);
     }

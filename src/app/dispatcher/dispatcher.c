@@ -52,6 +52,7 @@ static int set_up_lanes(struct as_dispatcher *d)
     if (as_option_bool(d->opts, AS_OPT_ALLOW_CLIENT_SHM) && as_shm_new(&d->shm, &shm))
         return AS_EIO;
     conf.shm = d->shm;
+    conf.tls = d->reload.tls;
     conf.control = as_option_bool(d->opts, AS_OPT_ALLOW_CLIENT_CONTROL);
     conf.log = conf.control ? &d->log : NULL;
     if (as_option_bool(d->opts, AS_OPT_METRICS_ON_CLIENT_PORT))
@@ -98,12 +99,17 @@ static int set_up_status(struct as_dispatcher *d)
 {
     struct as_edge_conf conf = as_conf_status(d->opts);
 
+    conf.tls = d->reload.tls;
     conf.status_page = &d->status_page;
     d->status_budgets = as_conf_status_budgets();
     if (as_edge_new(&d->status, d->lanes[0].loop, NULL, &conf, &d->status_budgets, &d->log))
         return AS_EIO;
     for (uint32_t k = 0; k < d->fds->n_status; k++) {
-        if (as_edge_listen(d->status, d->fds->status[k]))
+        if (as_edge_listen(d->status, d->fds->status[k], false))
+            return AS_EIO;
+    }
+    for (uint32_t k = 0; k < d->fds->n_status_tls; k++) {
+        if (as_edge_listen(d->status, d->fds->status_tls[k], true))
             return AS_EIO;
     }
     return 0;
@@ -130,7 +136,7 @@ static int set_up(struct as_dispatcher *d, const struct as_dispatcher_fds *fds)
     as_outbox_init(&d->outbox, AS_OUTBOX_LIMIT);
     set_join_token(d);
     set_driver_token(d);
-    if (set_up_status(d) || set_up_lanes(d) || set_up_management(d))
+    if (as_dispatcher_reload_open(d) || set_up_status(d) || set_up_lanes(d) || set_up_management(d))
         return AS_EIO;
     return as_sock_open(&d->control, loop, fds->control, as_dispatcher_on_control);
 }
@@ -163,25 +169,29 @@ static void tear_down(struct as_dispatcher *d)
     as_timer_close(&d->end_timer, NULL);
     as_timer_close(&d->admit_timer, NULL);
     as_timer_close(&d->heartbeat, NULL);
+    as_dispatcher_reload_close(d);
     uv_close((uv_handle_t *)&d->sigterm, NULL);
     as_loop_free(d->lanes[0].loop);
     as_edge_free(d->lanes[0].edge);
     as_edge_free(d->management);
     as_edge_free(d->status);
     as_status_page_fini(&d->status_page);
+    as_tls_server_free(d->reload.tls);
     as_shm_free(d->shm);
     free(d->lanes);
 }
 
 /* The supervisor has copies of the listeners, so closing these refuses no client. */
-static void close_listeners(const struct as_dispatcher *d)
+static void close_listeners(struct as_dispatcher *d)
 {
     const struct as_dispatcher_fds *fds = d->fds;
 
-    for (uint32_t i = 0; i < fds->n_grpc && !d->listeners_closed; i++)
-        close(fds->grpc[i]);
+    if (!d->listeners_closed)
+        as_dispatcher_close_listeners(d);
     for (uint32_t i = 0; i < fds->n_status; i++)
         close(fds->status[i]);
+    for (uint32_t i = 0; i < fds->n_status_tls; i++)
+        close(fds->status_tls[i]);
     for (uint32_t i = 0; i < fds->n_management; i++)
         close(fds->management[i]);
     close(fds->link);

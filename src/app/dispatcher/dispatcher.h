@@ -7,14 +7,19 @@
 #define AS_APP_DISPATCHER_H
 
 #include "conf/option/option.h"
+#include "ctl/supervise/handover.h"
 
-#define AS_DISPATCHER_LISTENERS 8u
+#define AS_DISPATCHER_LISTENERS AS_HANDOVER_LISTENERS
 
 struct as_dispatcher_fds {
-    int grpc[AS_DISPATCHER_LISTENERS]; /* TCP listeners for clients: --port and --grpc-port */
+    int grpc[AS_DISPATCHER_LISTENERS]; /* for clients: --port, --grpc-port, --listen */
     uint32_t n_grpc;
+    int grpc_tls[AS_DISPATCHER_LISTENERS]; /* the same, by TLS */
+    uint32_t n_grpc_tls;
     int status[AS_DISPATCHER_LISTENERS]; /* /metrics and /status: TCP on loopback, status.sock */
     uint32_t n_status;
+    int status_tls[AS_DISPATCHER_LISTENERS];
+    uint32_t n_status_tls;
     int management[AS_DISPATCHER_LISTENERS]; /* workers that register: TCP, management.sock */
     uint32_t n_management;
     int link;    /* unix listener for workers */

@@ -2,12 +2,14 @@
  *
  * dispatcher.c sets the process up and tears it down, dispatcher_messages.c exchanges messages with
  * the supervisor, dispatcher_load.c tells the controller what autoscaling needs,
- * dispatcher_shutdown.c drains and stops the loops, dispatcher_heartbeat.c reports that they turn.
+ * dispatcher_shutdown.c drains and stops the loops, dispatcher_heartbeat.c reports that they turn,
+ * dispatcher_reload.c reads certificates again.
  */
 #ifndef AS_APP_DISPATCHER_INTERNAL_H
 #define AS_APP_DISPATCHER_INTERNAL_H
 
 #include "app/dispatcher/dispatcher.h"
+#include "app/options/tls_conf.h"
 #include "base/err.h"
 #include "ctl/message/outbox.h"
 #include "ctl/output/console.h"
@@ -15,6 +17,8 @@
 #include "ctl/state/token.h"
 #include "edge/admin/status_page.h"
 #include "edge/edge.h"
+#include "io/loop/file_watch.h"
+#include "io/loop/helper.h"
 #include "io/loop/sock.h"
 #include "link/simple/simple.h"
 
@@ -30,10 +34,26 @@ struct as_client_lane { /* an event loop with its thread and its clients; lane 0
     /* letters to this loop and back to lane 0; each has its own, since a stop may follow while a
      * slow drain is still under way */
     struct as_letter listen, announce_end, drain, drained, cancel_unanswered, stop, stopped;
-    struct as_letter turn, turned;     /* for the heartbeat */
-    int grpc[AS_DISPATCHER_LISTENERS]; /* duplicates of the listeners, until it listens on them */
+    struct as_letter turn, turned; /* for the heartbeat */
+    /* duplicates of the listeners, until it listens on them */
+    int grpc[AS_DISPATCHER_LISTENERS], grpc_tls[AS_DISPATCHER_LISTENERS];
     int handover_in, handover_out; /* duplicates, until it adopts clients, or drains; -1: none */
     pthread_t thread;
+};
+
+/* The files that can be read again while the server serves. */
+struct as_dispatcher_reload {
+    struct as_tls_conf conf;
+    struct as_tls_server *tls;   /* NULL: no certificate is given */
+    struct as_file_watch *watch; /* of the files; NULL: they are not watched */
+    struct as_timer settle;      /* after a change: several files may be written one by one */
+    struct as_helper helper;     /* reads the files: a network file system may block */
+    struct as_helper_job job;    /* a read that is under way, … */
+    bool busy, asked, again; /* … if busy. asked: somebody waits for the outcome. again: another
+                                one is due after it */
+    bool again_asked;
+    bool failed;
+    struct as_buf outcome; /* of the job */
 };
 
 /* only moves forward */
@@ -62,6 +82,7 @@ struct as_dispatcher {
     struct as_shm *shm;     /* shared memory of clients, for all lanes; NULL: not allowed */
     struct as_edge *status; /* on lane 0's loop; serves to the end */
     struct as_edge_budgets status_budgets;
+    struct as_dispatcher_reload reload;
     struct as_sock control;      /* to the supervisor */
     struct as_outbox outbox;     /* messages that the supervisor has not read yet */
     bool outbox_full;            /* it was logged that messages are lost */
@@ -117,6 +138,16 @@ bool as_dispatcher_send_load(void *ctx, const struct as_fleet_load *l);
 /* Call it after SERVING was sent. Sends a heartbeat at intervals, as long as the loop of every lane
  * turns: most clients would not notice a single lane that hangs. */
 void as_dispatcher_start_heartbeat(struct as_dispatcher *d);
+
+/* --- dispatcher_reload.c --- */
+
+/* Reads the files for the first time. A file that cannot be used is logged: the supervisor has
+ * checked it, and it may become usable again. 0 or AS_EIO. */
+int as_dispatcher_reload_open(struct as_dispatcher *d);
+/* Reads the files again; what was read before stays if that fails. Logged, and written to the
+ * runtime folder for `anyserve reload`. */
+void as_dispatcher_reload(struct as_dispatcher *d);
+void as_dispatcher_reload_close(struct as_dispatcher *d);
 
 /* --- dispatcher_shutdown.c --- */
 

@@ -39,16 +39,29 @@ void as_dispatcher_send_text(struct as_dispatcher *d, enum as_ctl_type type, str
 
 /* --- admitting clients and workers --- */
 
+/* A lane without listeners would serve no client: the process ends, so that a new one may succeed.
+ */
+static void listen_on(const struct as_client_lane *l, const int *fds, uint32_t n, bool tls)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        if (fds[k] < 0 || as_edge_listen(l->edge, fds[k], tls))
+            as_fatal_system("a listener for clients", errno);
+        close(fds[k]);
+    }
+}
+
+static void duplicate(const int *fds, uint32_t n, int *ret_fds)
+{
+    for (uint32_t k = 0; k < n; k++)
+        ret_fds[k] = fcntl(fds[k], F_DUPFD_CLOEXEC, 0);
+}
+
 static void open_listen(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_client_lane *l = AS_CONTAINER(letter, struct as_client_lane, listen);
 
-    for (uint32_t k = 0; k < l->d->fds->n_grpc; k++) {
-        /* a lane without listeners would serve no client: end, so that a new process may succeed */
-        if (l->grpc[k] < 0 || as_edge_listen(l->edge, l->grpc[k]))
-            as_fatal_system("a listener for clients", errno);
-        close(l->grpc[k]);
-    }
+    listen_on(l, l->grpc, l->d->fds->n_grpc, false);
+    listen_on(l, l->grpc_tls, l->d->fds->n_grpc_tls, true);
     if (l->handover_in >= 0 && as_edge_adopt(l->edge, l->handover_in))
         as_log_event(&l->d->log, AS_LOG_WARN, "adopt_failed", "reason=\"%s\"", strerror(errno));
     l->handover_in = -1;
@@ -65,8 +78,8 @@ static void admit_clients(struct as_dispatcher *d)
     for (uint32_t i = 0; i < d->n_lanes; i++) {
         struct as_client_lane *l = &d->lanes[i];
 
-        for (uint32_t k = 0; k < d->fds->n_grpc; k++)
-            l->grpc[k] = fcntl(d->fds->grpc[k], F_DUPFD_CLOEXEC, 0);
+        duplicate(d->fds->grpc, d->fds->n_grpc, l->grpc);
+        duplicate(d->fds->grpc_tls, d->fds->n_grpc_tls, l->grpc_tls);
         if (d->handover_in >= 0)
             l->handover_in = fcntl(d->handover_in, F_DUPFD_CLOEXEC, 0);
         as_client_lane_post(l, &l->listen, open_listen);
@@ -111,7 +124,7 @@ static void admit_workers(struct as_dispatcher *d)
     if (as_fleet_listen(d->fleet, d->fds->link))
         as_fatal_system("the listener for workers", errno);
     for (uint32_t k = 0; k < d->fds->n_management; k++) {
-        if (as_edge_listen(d->management, d->fds->management[k]))
+        if (as_edge_listen(d->management, d->fds->management[k], false))
             as_fatal_system("the listener for management", errno);
     }
     count_awaited(d);
@@ -258,6 +271,15 @@ static void set_status(struct as_dispatcher *d, const struct as_ctl_message *m)
         as_fleet_set_wanted(d->fleet, m->deployment, m->number);
 }
 
+/* Moves a descriptor that came with a message, if there is one. */
+static void take_fd(int *to, int *fd)
+{
+    if (*fd < 0)
+        return;
+    as_dispatcher_replace_fd(to, *fd);
+    *fd = -1;
+}
+
 /* fd: the descriptor that came with the message, or -1; only TOLD and YIELD have one. */
 static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, int *fd)
 {
@@ -311,20 +333,19 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
         ask_worker(d, m);
         break;
     case AS_CTL_TOLD:
-        if (!d->clients_admitted && *fd >= 0) {
-            as_dispatcher_replace_fd(&d->handover_in, *fd);
-            *fd = -1;
-        }
+        if (!d->clients_admitted)
+            take_fd(&d->handover_in, fd);
         on_told(d, m);
         break;
     case AS_CTL_YIELD:
-        if (d->phase == AS_DISPATCHER_SERVING && *fd >= 0) {
-            as_dispatcher_replace_fd(&d->handover_out, *fd);
-            *fd = -1;
-        }
+        if (d->phase == AS_DISPATCHER_SERVING)
+            take_fd(&d->handover_out, fd);
         yield_workers(d);
         if (m->number)
             as_dispatcher_drain(d);
+        break;
+    case AS_CTL_RELOAD:
+        as_dispatcher_reload(d);
         break;
     case AS_CTL_LEGACY:
         adopt_legacy_worker(d, m);

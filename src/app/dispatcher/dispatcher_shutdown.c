@@ -123,6 +123,8 @@ void as_dispatcher_close_listeners(struct as_dispatcher *d)
 {
     for (uint32_t k = 0; k < d->fds->n_grpc; k++)
         close(d->fds->grpc[k]);
+    for (uint32_t k = 0; k < d->fds->n_grpc_tls; k++)
+        close(d->fds->grpc_tls[k]);
     d->listeners_closed = true;
 }
 

@@ -6,7 +6,11 @@
 #include "io/process/runtime.h"
 #include "io/socket/listen.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define HOST_ADDRESSES 3u     /* addresses that one --host may have */
@@ -81,6 +85,11 @@ static int listen_port(struct as_ports *p, enum as_option_id id, const char *hos
     return rc;
 }
 
+static enum as_handover_kind status_kind(const struct as_ports *p)
+{
+    return as_option_bool(p->opts, AS_OPT_STATUS_TLS) ? AS_HANDOVER_STATUS_TLS : AS_HANDOVER_STATUS;
+}
+
 /* Listens on the default status port or, if it is in use, on the next free one. */
 static int listen_any_status(struct as_ports *p)
 {
@@ -101,7 +110,7 @@ static int listen_any_status(struct as_ports *p)
     if (n < 0)
         return print_not_bound(AS_OPT_STATUS_PORT, host, first, n, e);
     for (int i = 0; i < n; i++)
-        as_handover_add(p->listeners, AS_HANDOVER_STATUS, fds[i]);
+        as_handover_add(p->listeners, status_kind(p), fds[i]);
     as_option_set_i64(p->opts, AS_OPT_STATUS_PORT, port);
     if (port != first) {
         as_port_in_use_write_holder(&who, first);
@@ -119,7 +128,7 @@ static int listen_status(struct as_ports *p)
     if (!as_option_u64(p->opts, AS_OPT_STATUS_PORT))
         return AS_EXIT_CODE_OK; /* off */
     return listen_port(p, AS_OPT_STATUS_PORT, as_option_str(p->opts, AS_OPT_STATUS_HOST),
-                       AS_HANDOVER_STATUS);
+                       status_kind(p));
 }
 
 /* A TCP listener whose clients must send a token. */
@@ -176,17 +185,141 @@ static int listen_token_ports(struct as_ports *p, struct as_buf *err)
     return rc == AS_EXIT_CODE_OK ? listen_guarded(p, &control, &p->control, err) : rc;
 }
 
+/* --- TLS, and further listeners --- */
+
+/* Reads the files before anything listens; the dispatcher reads them itself. */
+static int check_certificates(struct as_ports *p, struct as_buf *err)
+{
+    struct as_tls_server *tls;
+    int rc;
+
+    if (as_tls_conf_read(&p->tls, p->opts, err))
+        return AS_EXIT_CODE_USAGE;
+    if (!p->tls.server.n)
+        return AS_EXIT_CODE_OK;
+    tls = as_tls_server_new(&p->tls.server);
+    rc = as_tls_server_load(tls, AS_TLS_EXPIRY_ERROR, err) ? AS_EXIT_CODE_CONFIG : AS_EXIT_CODE_OK;
+    as_tls_server_free(tls);
+    return rc;
+}
+
+static uint32_t count_kind(const struct as_handover *h, enum as_handover_kind kind)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < h->n; i++)
+        n += h->kind[i] == kind;
+    return n;
+}
+
+static bool accepts_connections(const char *path)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool ok;
+
+    strcpy(sa.sun_path, path); /* as_listen_spec_parse has checked its length */
+    ok = fd >= 0 && (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 || errno == EAGAIN);
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+/* A socket that nobody accepts from was left behind by a server that was killed; anything else at
+ * its path is not ours. */
+static int listen_unix(struct as_ports *p, const char *path, enum as_handover_kind kind,
+                       struct as_buf *err)
+{
+    struct stat st;
+    int fd, e;
+
+    if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
+        as_buf_printf(err, "--listen unix:%s: it exists, and is not a socket", path);
+        return AS_EXIT_CODE_CONFIG;
+    }
+    if (accepts_connections(path)) {
+        as_buf_printf(err, "--listen unix:%s: another process accepts connections there", path);
+        return AS_EXIT_CODE_BUSY;
+    }
+    if (as_listen_unix(path, &fd, &e) < 0) {
+        as_buf_printf(err, "--listen unix:%s: %s", path, strerror(e));
+        return AS_EXIT_CODE_CONFIG;
+    }
+    as_handover_add(p->listeners, kind, fd);
+    as_buf_printf(&p->more, "unix:%s\n", path);
+    return AS_EXIT_CODE_OK;
+}
+
+static int listen_more(struct as_ports *p, const char *text, struct as_buf *err)
+{
+    struct as_listen_spec spec;
+    enum as_handover_kind kind;
+    int rc;
+
+    if (as_listen_spec_parse(&spec, text, as_option_str(p->opts, AS_OPT_HOST), err))
+        return AS_EXIT_CODE_USAGE;
+    if (spec.tls && !p->tls.server.n) {
+        as_buf_printf(err, "--listen %s needs a certificate: --tls-cert FILE", text);
+        return AS_EXIT_CODE_USAGE;
+    }
+    kind = spec.tls ? AS_HANDOVER_GRPC_TLS : AS_HANDOVER_GRPC;
+    if (count_kind(p->listeners, kind) + HOST_ADDRESSES > AS_HANDOVER_LISTENERS) {
+        as_buf_printf(err, "--listen %s is one address too many", text);
+        return AS_EXIT_CODE_USAGE;
+    }
+    if (!spec.host[0])
+        return listen_unix(p, spec.path, kind, err);
+    rc = listen_tcp(p, AS_OPT_LISTEN, spec.host, &spec.port, kind);
+    if (rc == AS_EXIT_CODE_OK) {
+        as_buf_str(&p->more, spec.tls ? "https://" : "http://");
+        as_buf_address(&p->more, spec.host, spec.port, true);
+        as_buf_str(&p->more, "\n");
+    }
+    return rc;
+}
+
+static int listen_all_more(struct as_ports *p, struct as_buf *err)
+{
+    const char *text;
+    int rc = AS_EXIT_CODE_OK;
+
+    for (uint32_t i = 0;
+         rc == AS_EXIT_CODE_OK && (text = as_option_item(p->opts, AS_OPT_LISTEN, i)); i++)
+        rc = listen_more(p, text, err);
+    return rc;
+}
+
+void as_ports_remove_sockets(const struct as_option_set *opts)
+{
+    struct as_buf err = {0};
+    struct as_listen_spec spec;
+    const char *text;
+
+    for (uint32_t i = 0; (text = as_option_item(opts, AS_OPT_LISTEN, i)); i++) {
+        if (as_listen_spec_parse(&spec, text, "", &err) == 0 && spec.path[0])
+            unlink(spec.path);
+    }
+    as_buf_fini(&err);
+}
+
 int as_ports_listen(struct as_ports *p, struct as_option_set *opts, struct as_handover *listeners,
                     struct as_buf *err)
 {
     const char *host = as_option_str(opts, AS_OPT_HOST);
+    enum as_handover_kind kind;
     int rc;
 
     p->opts = opts;
     p->listeners = listeners;
-    rc = listen_port(p, AS_OPT_PORT, host, AS_HANDOVER_GRPC);
+    rc = check_certificates(p, err);
+    if (rc != AS_EXIT_CODE_OK)
+        return rc;
+    kind = p->tls.server.n ? AS_HANDOVER_GRPC_TLS : AS_HANDOVER_GRPC;
+    rc = listen_port(p, AS_OPT_PORT, host, kind);
     if (rc == AS_EXIT_CODE_OK && as_option_u64(opts, AS_OPT_GRPC_PORT))
-        rc = listen_port(p, AS_OPT_GRPC_PORT, host, AS_HANDOVER_GRPC);
+        rc = listen_port(p, AS_OPT_GRPC_PORT, host, kind);
+    if (rc == AS_EXIT_CODE_OK)
+        rc = listen_all_more(p, err);
     if (rc == AS_EXIT_CODE_OK)
         rc = listen_status(p);
     return rc == AS_EXIT_CODE_OK ? listen_token_ports(p, err) : rc;
@@ -196,4 +329,5 @@ void as_ports_fini(struct as_ports *p)
 {
     as_buf_fini(&p->management);
     as_buf_fini(&p->control);
+    as_buf_fini(&p->more);
 }

@@ -6,12 +6,15 @@
 #ifndef AS_APP_PORTS_H
 #define AS_APP_PORTS_H
 
+#include "app/options/tls_conf.h"
 #include "base/buf.h"
 #include "conf/option/option.h"
 #include "ctl/supervise/handover.h"
 
 struct as_ports {
     struct as_option_set *opts;
+    struct as_tls_conf tls; /* certificates; with one, --port and --grpc-port speak TLS */
+    struct as_buf more;     /* the addresses of --listen that were bound, one on a line */
     struct as_handover *listeners;
     struct as_buf management, control; /* the addresses that were bound; empty: off */
 };
@@ -22,5 +25,7 @@ struct as_ports {
 int as_ports_listen(struct as_ports *p, struct as_option_set *opts, struct as_handover *listeners,
                     struct as_buf *err);
 void as_ports_fini(struct as_ports *p);
+/* Removes the unix sockets of --listen, when nobody accepts from them any more. */
+void as_ports_remove_sockets(const struct as_option_set *opts);
 
 #endif

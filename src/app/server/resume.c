@@ -1,13 +1,13 @@
 #include "app/server/resume.h"
 
 #include "app/client/control_client.h"
+#include "app/client/outcome_wait.h"
 #include "app/client/print.h"
-#include "app/client/server_process.h"
 #include "app/controller/desired_state.h"
+#include "app/server/ports.h"
 #include "conf/option/exit_code.h"
+#include "ctl/state/outcome.h"
 #include "ctl/supervise/supervisor.h"
-#include "io/loop/clock.h"
-#include "io/process/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #define PATH_BYTES 4096
-#define LOOK_EVERY (20 * AS_MS) /* for the outcome */
 
 /* --- the program --- */
 
@@ -216,6 +215,8 @@ int as_resume_main(struct as_option_set *opts)
     as_print_error(&err, code);
     as_fatal_set_cleanup(NULL, NULL);
     as_runtime_dir_close(&r.dir);
+    if (!r.dry)
+        as_ports_remove_sockets(&r.opts);
     if (r.resume.hold >= 0)
         close(r.resume.hold);
     as_supervisor_conf_fini(&r.conf);
@@ -225,82 +226,14 @@ int as_resume_main(struct as_option_set *opts)
 
 /* --- `anyserve upgrade` --- */
 
-static void outcome_path(char out[PATH_BYTES], const struct as_runtime_dir *d, const char *suffix)
-{
-    snprintf(out, PATH_BYTES, "%s/" AS_RUNTIME_UPGRADE "%s", d->path, suffix);
-}
-
-/* Writes and renames, so that the waiting command never reads half of it. */
 void as_resume_write_outcome(void *resume, struct as_str outcome)
 {
     const struct as_resume *r = resume;
-    char path[PATH_BYTES], fresh[PATH_BYTES];
-    int fd;
-    bool ok;
 
-    outcome_path(path, r->dir, "");
-    outcome_path(fresh, r->dir, ".new");
-    fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return; /* the log has the outcome, too */
-    ok = write(fd, outcome.p, outcome.n) == (ssize_t)outcome.n;
-    close(fd);
-    if (ok)
-        (void)rename(fresh, path);
-}
-
-static int print_outcome(const char *outcome)
-{
-    if (strncmp(outcome, "done ", 5) == 0) {
-        printf("upgraded to %s\n", outcome + 5);
-        return AS_EXIT_CODE_OK;
-    }
-    fprintf(stderr, "anyserve: not upgraded: %s\n",
-            strncmp(outcome, "failed ", 7) == 0 ? outcome + 7 : outcome);
-    return AS_EXIT_CODE_FAILED;
-}
-
-/* Waits until the outcome is in the file `path`. */
-static int wait_for_outcome(const struct as_server_process *o, const char *path,
-                            const struct as_option_set *opts)
-{
-    as_ns began = as_clock_now(), limit = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
-    as_ns deadline = limit ? began + limit : AS_NEVER;
-    as_ns explain = AS_MIN(deadline, began + as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT));
-    char text[PATH_BYTES];
-
-    while (!as_proc_read_file(path, text, sizeof(text))) {
-        as_ns now = as_clock_now();
-
-        if (now >= explain) {
-            as_server_process_print_stopped(o);
-            explain = AS_NEVER; /* only once */
-        }
-        if (now >= deadline) {
-            fprintf(stderr, "anyserve: not done within --timeout; the server continues with it\n");
-            return AS_EXIT_CODE_TIMEOUT;
-        }
-        if (as_server_process_wait_end(o, AS_MIN(deadline, now + LOOK_EVERY))) {
-            fprintf(stderr, "anyserve: the server has ended\n");
-            return AS_EXIT_CODE_FAILED;
-        }
-    }
-    return print_outcome(text);
+    as_outcome_write(r->dir->path, AS_RUNTIME_UPGRADE, outcome);
 }
 
 int as_upgrade_main(struct as_option_set *opts)
 {
-    char path[PATH_BYTES];
-    struct as_server_process o;
-    int code = as_server_process_find(&o, opts);
-
-    if (code == AS_EXIT_CODE_OK) {
-        snprintf(path, sizeof(path), "%s/%u/" AS_RUNTIME_UPGRADE, o.base, o.port);
-        unlink(path); /* the outcome of an earlier upgrade */
-        code = as_server_process_signal(&o, SIGUSR2);
-    }
-    if (code == AS_EXIT_CODE_OK)
-        code = wait_for_outcome(&o, path, opts);
-    as_server_process_fini(&o);
-    return code;
+    return as_outcome_wait_signal(opts, SIGUSR2, AS_RUNTIME_UPGRADE, "upgraded to", "not upgraded");
 }

@@ -115,6 +115,9 @@ static void show_banner(struct run *r)
                           .grpc_port = (uint16_t)as_option_u64(o, AS_OPT_GRPC_PORT),
                           .status_host = as_option_str(o, AS_OPT_STATUS_HOST),
                           .status_port = (uint16_t)as_option_u64(o, AS_OPT_STATUS_PORT),
+                          .tls = r->ports.tls.server.n != 0,
+                          .status_tls = as_option_bool(o, AS_OPT_STATUS_TLS),
+                          .more = text_or_null(&r->ports.more),
                           .python = r->python.path,
                           .python_why = r->python.why,
                           .link = r->link,
@@ -412,6 +415,7 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
     as_print_error(&err, rc); /* the supervisor's console does not exist any more */
     /* listeners that the supervisor did not take over */
     as_handover_close(&r.listeners);
+    as_ports_remove_sockets(opts);
     as_fatal_set_cleanup(NULL, NULL);
     as_runtime_dir_close(&r.dir);
     as_declared_fini(&r.app);

@@ -12,6 +12,24 @@
       "-p N: gRPC and HTTP port; 0 takes any free port")                                           \
     X(GRPC_PORT, "grpc-port", INT, 0, 65535, "off", "off", RDB, "Listening",                       \
       "an additional port, for clients that expect gRPC on 8001")                                  \
+    X(LISTEN, "listen", LIST, 0, 512, "", "ADDRESS:PORT[,tls]", RD, "Listening",                   \
+      "one more place for clients: ADDRESS:PORT, PORT or unix:PATH; ',tls' for TLS; repeatable")   \
+    X(TLS_CERT, "tls-cert", LIST, 0, 4095, "", "FILE", RD, "TLS",                                 \
+      "certificate chain in PEM; --port and --grpc-port then speak TLS; several: by server name")  \
+    X(TLS_KEY, "tls-key", LIST, 0, 4095, "", "FILE", RD, "TLS",                                   \
+      "its private key in PEM; one for each --tls-cert; without: in the certificate's file")       \
+    X(TLS_CLIENT_CA, "tls-client-ca", STRING, 0, 4095, "", "FILE", RD, "TLS",                      \
+      "clients must send a certificate that one of these authorities (PEM) has signed")            \
+    X(TLS_MIN_VERSION, "tls-min-version", ENUM, 0, 1, "1.2", "1.2|1.3", RD, "TLS",                 \
+      "clients that speak only an older version are refused")                                      \
+    X(TLS_TICKET_LIFETIME, "tls-ticket-lifetime", DURATION, 0, 86400 * AS_SEC, "1h", "off", RD,    \
+      "TLS", "time in which a client can resume a session without a full handshake")               \
+    X(TLS_HANDSHAKE_TIMEOUT, "tls-handshake-timeout", DURATION, AS_MS, 3600 * AS_SEC, "10s", "",   \
+      RD, "TLS", "time from the connection to the end of its handshake")                           \
+    X(MAX_HANDSHAKES, "max-handshakes", INT, 1, 1000000, "1024", "", RD, "TLS",                    \
+      "handshakes in progress; a further client replaces the one that is silent for longest")      \
+    X(STATUS_TLS, "status-tls", BOOL, 0, 1, "off", "", RD, "TLS",                                  \
+      "the status port speaks TLS, too, and asks for the same certificate of clients")             \
     X(ROOT_PATH, "root-path", STRING, 0, 1024, "", "PATH", RD, "Listening",                        \
       "path below which clients see the server, without it in their requests: a proxy removes "    \
       "it; applications get it before root_path and path, as in Ray Serve")                        \

@@ -9,7 +9,7 @@
 /* "--key=value" is one word, since a value may begin with '-' or be empty. */
 char **as_option_argv(const struct as_option_set *o, uint32_t scope)
 {
-    char **argv = as_xalloc((AS_OPT_COUNT + 1) * sizeof(*argv));
+    char **argv = as_xalloc((AS_OPT_COUNT + o->n_items + 1) * sizeof(*argv));
     size_t n = 0;
 
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {
@@ -20,6 +20,16 @@ char **as_option_argv(const struct as_option_set *o, uint32_t scope)
             continue;
         as_buf_printf(&b, "--%s=", row->key);
         as_option_write(row, &o->v[i], &b);
+        argv[n++] = as_str_dup(as_buf_slice(&b));
+        as_buf_fini(&b);
+    }
+    for (uint32_t i = 0; i < o->n_items; i++) {
+        const struct as_option_row *row = &as_option_rows[o->items[i].id];
+        struct as_buf b = {0};
+
+        if (!(row->scope & scope))
+            continue;
+        as_buf_printf(&b, "--%s=%s", row->key, o->items[i].s);
         argv[n++] = as_str_dup(as_buf_slice(&b));
         as_buf_fini(&b);
     }

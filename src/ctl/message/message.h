@@ -66,6 +66,7 @@
  *              answered. May come with a descriptor: the socket for client connections of
  *              edge/conn/connection_handover.h, whose other end comes with TOLD.
  *   RELIEVED   An upgrade: the former dispatcher has ended.
+ *   RELOAD     Read the certificates again; the outcome goes to the runtime folder.
  *   ADMIT      Before TOLD: accept clients already, although nothing can be served yet.
  *   KNOWN      Before TOLD: what MODEL said to the supervisor before, or, with id 1, what DECLARE
  *              said of a deployment of which no worker has registered a model. The latter also
@@ -188,7 +189,8 @@
     X(TARGET, S, C)                                                                                \
     X(COUNT, C, D)                                                                                 \
     X(LOAD, D, C)                                                                                  \
-    X(STATS, D, C)
+    X(STATS, D, C)                                                                                 \
+    X(RELOAD, S, D)
 
 enum as_ctl_type {
     AS_CTL_NONE,

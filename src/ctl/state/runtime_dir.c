@@ -198,6 +198,8 @@ static void remove_files(const struct as_runtime_dir *d)
     remove_file(d, AS_RUNTIME_DRIVER);
     remove_file(d, AS_RUNTIME_UPGRADE);
     remove_file(d, AS_RUNTIME_UPGRADE ".new");
+    remove_file(d, AS_RUNTIME_RELOAD);
+    remove_file(d, AS_RUNTIME_RELOAD ".new");
 }
 
 /* Removes sockets of workers that were killed. */

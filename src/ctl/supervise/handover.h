@@ -10,8 +10,10 @@
 #include "base/err.h"
 
 #define AS_HANDOVER_TABLE(X)                                                                       \
-    X(GRPC, "grpc")             /* TCP listener for clients */                                     \
+    X(GRPC, "grpc")             /* listener for clients, TCP or unix */                            \
+    X(GRPC_TLS, "grpc-tls")     /* the same, whose clients speak TLS */                            \
     X(STATUS, "status")         /* listener for /metrics and /status, TCP or unix */               \
+    X(STATUS_TLS, "status-tls") /* the same, by TLS */                                             \
     X(LINK, "link")             /* unix listener for workers */                                    \
     X(MANAGEMENT, "management") /* listener for workers that register, TCP or unix */              \
     X(API, "api")               /* listener of the control API, TCP or unix */                     \
@@ -26,7 +28,8 @@ enum as_handover_kind {
         AS_HANDOVER_KINDS
 };
 
-#define AS_HANDOVER_MAX 25u
+#define AS_HANDOVER_MAX       96u
+#define AS_HANDOVER_LISTENERS 16u /* of one kind */
 
 struct as_handover {
     enum as_handover_kind kind[AS_HANDOVER_MAX];

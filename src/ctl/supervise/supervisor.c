@@ -141,6 +141,8 @@ static void on_signal(struct as_sock *sock, int events AS_UNUSED)
             as_supervisor_upgrade_start(s);
         else if (si.ssi_signo == SIGHUP && s->phase != STARTING && s->phase != SERVING)
             as_log_event(&s->log, AS_LOG_INFO, "hangup_ignored", "reason=\"the server ends\"");
+        else if (si.ssi_signo == SIGHUP && !as_supervisor_hangup_ends(s, &si))
+            as_channel_send(s->current->channel, &(struct as_ctl_message){.type = AS_CTL_RELOAD});
         else if (s->phase == STARTING || s->phase == SERVING)
             start_drain(s, &si);
         else
@@ -497,6 +499,7 @@ static int setup(struct as_supervisor *s)
     open_journal(s);
     open_log_file(s);
     as_task_init(&s->orphans, reap_orphans);
+    as_supervisor_look_for_terminal(s);
     as_supervisor_upgrade_init(s);
     as_supervisor_watchdog_init(s);
     if (make_children(s) < 0)

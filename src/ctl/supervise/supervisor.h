@@ -13,10 +13,12 @@
  *      ▼
  *   ENDED
  *
- * A second SIGTERM or SIGINT kills every process at once. A second SIGHUP is ignored; every
- * SIGHUP is if the server was started with SIGHUP ignored (nohup). SIGUSR1 starts replicas again
- * that were given up. SIGUSR2 upgrades: supervisor, controller and dispatcher are replaced by the
- * program as it is on the disk now; workers and clients stay connected (docs/ARCHITECTURE.md).
+ * A second SIGTERM or SIGINT kills every process at once. SIGHUP ends the server only if its
+ * terminal was closed, and it was not started with SIGHUP ignored (nohup); then a second one is
+ * ignored. Any other SIGHUP makes the dispatcher read its certificates again. SIGUSR1 starts
+ * replicas again that were given up. SIGUSR2 upgrades: supervisor, controller and dispatcher are
+ * replaced by the program as it is on the disk now; workers and clients stay connected
+ * (docs/ARCHITECTURE.md).
  */
 #ifndef AS_CTL_SUPERVISOR_H
 #define AS_CTL_SUPERVISOR_H

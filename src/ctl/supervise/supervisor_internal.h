@@ -55,6 +55,7 @@ struct as_supervisor {
     struct as_journal journal;
     struct as_log log;
     struct as_sock signals;
+    bool has_terminal;     /* it was started with a controlling terminal */
     struct as_sock parent; /* pidfd of the process of --end-with */
     bool watches_parent;
     struct as_supervisor_dispatcher dispatchers[2];
@@ -99,6 +100,13 @@ const char *as_supervisor_signal_sender(const struct signalfd_siginfo *si, char 
  * be ignored. A sender that has ended and left its process group looks like an operator's `kill`.
  */
 bool as_supervisor_refuses_signal(struct as_supervisor *s, const struct signalfd_siginfo *si);
+
+/* Remembers whether the server has a controlling terminal. */
+void as_supervisor_look_for_terminal(struct as_supervisor *s);
+/* True: SIGHUP says that the terminal was closed: by the kernel, or by a shell whose terminal has
+ * gone. Any other SIGHUP asks for a reload, and so does each one to a server that was started with
+ * SIGHUP ignored (nohup). */
+bool as_supervisor_hangup_ends(const struct as_supervisor *s, const struct signalfd_siginfo *si);
 
 /* Watches the process of --end-with, if there is one: when it ends, the server ends as after
  * SIGTERM. 0; AS_EIO: errno. */

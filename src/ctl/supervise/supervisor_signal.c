@@ -3,6 +3,7 @@
 #include "ctl/supervise/supervisor_internal.h"
 #include "io/process/process_ancestry.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -83,6 +84,34 @@ void as_supervisor_print_drain(struct as_supervisor *s, const struct signalfd_si
     as_buf_fini(&b);
 }
 
+static bool has_terminal(void)
+{
+    int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+static bool ignores_hangup(void)
+{
+    struct sigaction hup;
+
+    return sigaction(SIGHUP, NULL, &hup) == 0 && hup.sa_handler == SIG_IGN;
+}
+
+void as_supervisor_look_for_terminal(struct as_supervisor *s)
+{
+    s->has_terminal = has_terminal();
+}
+
+bool as_supervisor_hangup_ends(const struct as_supervisor *s, const struct signalfd_siginfo *si)
+{
+    if (ignores_hangup())
+        return false;
+    return is_kernel(si) || (s->has_terminal && !has_terminal());
+}
+
 /* --- the parent --- */
 
 static void end_with_parent(struct as_supervisor *s)
@@ -124,17 +153,15 @@ int as_supervisor_watch_parent(struct as_supervisor *s)
 
 /* --- signalfds --- */
 
-/* The signals that end a server. SIGHUP is left out when it was ignored at the start (nohup): the
- * server is to outlive the terminal, and a blocked signal would be delivered by the signalfd
- * although it is ignored. */
+/* The signals that end a server before it serves. SIGHUP is left out when it was ignored at the
+ * start (nohup): the server is to outlive the terminal, and a blocked signal would be delivered by
+ * the signalfd although it is ignored. */
 static void init_end_signals(sigset_t *ret_set)
 {
-    struct sigaction hup;
-
     sigemptyset(ret_set);
     sigaddset(ret_set, SIGTERM);
     sigaddset(ret_set, SIGINT);
-    if (sigaction(SIGHUP, NULL, &hup) < 0 || hup.sa_handler != SIG_IGN)
+    if (!ignores_hangup())
         sigaddset(ret_set, SIGHUP);
 }
 
@@ -143,6 +170,7 @@ static int block_signals(sigset_t *ret_set)
     sigset_t set;
 
     init_end_signals(&set);
+    sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGUSR2);
     /* Blocked before the first fork and read from a signalfd: there is no signal handler. Children

@@ -41,23 +41,41 @@ static void write_omitted(struct as_buf *b, const struct as_declared *app, uint3
                       app->n - from == 1 ? "" : "s", models, models == 1 ? "" : "s");
 }
 
+static const char *scheme(bool tls)
+{
+    return tls ? "https" : "http";
+}
+
+/* Further addresses of clients, one on a line. */
+static void write_more(struct as_buf *b, const char *line)
+{
+    while (*line) {
+        size_t n = strcspn(line, "\n");
+
+        as_buf_printf(b, "              %.*s  the same\n", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+}
+
 static void write_addresses(struct as_buf *b, const struct as_banner *v)
 {
     as_buf_str(b, "  address     ");
     as_buf_address(b, v->host, v->port, false);
-    as_buf_str(b, "  gRPC and REST (KServe v2), HTTP/1.1 and HTTP/2\n");
+    as_buf_printf(b, "  gRPC and REST (KServe v2), HTTP/1.1 and HTTP/2%s\n",
+                  v->tls ? ", by TLS" : "");
     if (v->grpc_port) {
         as_buf_str(b, "              ");
         as_buf_address(b, v->host, v->grpc_port, false);
         as_buf_str(b, "  the same\n");
     }
+    write_more(b, v->more ? v->more : "");
     if (v->route) {
-        as_buf_str(b, "  route       http://");
+        as_buf_printf(b, "  route       %s://", scheme(v->tls));
         as_buf_address(b, v->host, v->port, true);
         as_buf_printf(b, "%s  HTTP requests to the application\n", v->route);
     }
     if (v->status_port) {
-        as_buf_str(b, "  status      http://");
+        as_buf_printf(b, "  status      %s://", scheme(v->status_tls));
         as_buf_address(b, v->status_host, v->status_port, true);
         as_buf_str(b, "/status and /metrics\n");
     }
@@ -86,10 +104,12 @@ static void write_call(struct as_buf *b, const struct as_banner *v)
     if (v->app->call)
         as_buf_printf(b, "%s --url ", v->app->call);
     else
-        as_buf_str(b, "curl 'http://");
+        as_buf_printf(b, "curl '%s://", scheme(v->tls));
     as_buf_address(b, v->host, v->port, true);
     if (!v->app->call)
         as_buf_printf(b, "/v2/models/%.*s/versions/%s'", (int)name, model, model + name + 1);
+    else if (v->tls)
+        as_buf_str(b, " --tls --ca FILE");
     as_buf_str(b, "\n\n");
 }
 

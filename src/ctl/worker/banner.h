@@ -16,6 +16,8 @@ struct as_banner {
     const uint32_t *replicas; /* … this is NULL; else one number for each deployment of app */
     const char *host, *status_host;        /* as given */
     uint16_t port, grpc_port, status_port; /* 0: none */
+    bool tls, status_tls;                  /* these ports speak TLS; tls: port and grpc_port */
+    const char *more;                      /* further addresses, each on a line; "": none */
     const char *python, *python_why;
     /* Without a target: the socket of workers that are started elsewhere, and where they register.
      */

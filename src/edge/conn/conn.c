@@ -3,6 +3,7 @@
 
 #include "base/counter.h"
 #include "base/err.h"
+#include "edge/conn/conn_tls.h"
 #include "io/socket/peer.h"
 
 #include <arpa/inet.h>
@@ -47,7 +48,8 @@ static void log_close(struct as_conn *c, uint32_t why)
     const char *detail = NULL;
     uint64_t skipped;
 
-    if (why < AS_CLOSE_EVICTED || !as_edge_may_log(c->edge, why, &skipped))
+    if (why < AS_CLOSE_EVICTED || why == AS_CLOSE_HANDSHAKE_REFUSED ||
+        !as_edge_may_log(c->edge, why, &skipped))
         return;
     (void)c->protocol->close_reason(c, &detail);
     if (getpeername(c->sock.fd, (struct sockaddr *)&peer, &len) == 0)
@@ -83,6 +85,7 @@ void as_conn_close(struct as_conn *c, uint32_t why)
     if (c->protocol->free)
         c->protocol->free(c);
     c->protocol = &as_conn_detect;
+    as_conn_tls_free(c);
     as_outq_fini(&c->out);
     charge_output(c);
     as_account_unref(c->requests);
@@ -115,6 +118,8 @@ static void close_with_linger(struct as_conn *c)
     struct as_linger *linger = &c->edge->linger;
     int fd = c->eof ? -1 : fcntl(c->sock.fd, F_DUPFD_CLOEXEC, 0);
 
+    if (c->tls)
+        as_tls_close_notify(c->tls->session);
     as_conn_close(c, close_reason_of(c)); /* first: after shutdown() getpeername() may fail */
     if (fd >= 0)                          /* else the client may lose what was sent last */
         as_linger_add(linger, fd);
@@ -142,7 +147,7 @@ static void on_flush(struct as_task *t)
         if (!c->protocol->send(c))
             return;
         before = c->out.bytes;
-        if (as_sock_flush(&c->sock, &c->out)) {
+        if (as_conn_flush(c)) {
             as_conn_close(c, c->ending ? close_reason_of(c) : (uint32_t)AS_CLOSE_CLIENT);
             return;
         }
@@ -176,7 +181,7 @@ void as_conn_end(struct as_conn *c, enum as_close_reason why, bool calm)
 
 bool as_conn_is_idle(const struct as_conn *c)
 {
-    return !c->sock.closing && !c->ending && !c->eof && !c->n_open && !c->out.bytes &&
+    return !c->sock.closing && !c->tls && !c->ending && !c->eof && !c->n_open && !c->out.bytes &&
            c->protocol->is_idle(c);
 }
 
@@ -238,7 +243,7 @@ void as_conn_on_event(struct as_conn *c, int events)
 
     if (!(events & UV_READABLE))
         return;
-    n = as_sock_read(&c->sock, e->rx, AS_EDGE_RX);
+    n = as_conn_read(c, e->rx, AS_EDGE_RX);
     if (n == AS_EAGAIN)
         return;
     if (n < 0) {
@@ -331,7 +336,26 @@ static bool admit(struct as_edge *e, int fd, bool *ret_trusted)
     return false;
 }
 
-struct as_conn *as_conn_accept(struct as_edge *e, int fd)
+/* False: closed. */
+static bool start_tls(struct as_conn *c)
+{
+    struct as_edge *e = c->edge;
+    int err = as_conn_tls_start(c);
+    uint64_t skipped;
+
+    if (!err)
+        return true;
+    if (as_edge_may_log(e, AS_CLOSE_HANDSHAKE_REFUSED, &skipped))
+        as_log_event(e->log, AS_LOG_WARN, "handshake_refused", "reason=\"%s\" skipped=%lu",
+                     err == AS_EAGAIN         ? "too many handshakes (--max-handshakes)"
+                     : err == AS_EUNAVAILABLE ? "no certificate is loaded (--tls-cert)"
+                                              : "no memory",
+                     skipped);
+    as_conn_close(c, AS_CLOSE_HANDSHAKE_REFUSED);
+    return false;
+}
+
+struct as_conn *as_conn_accept(struct as_edge *e, int fd, bool tls)
 {
     struct as_conn *c = new_conn(e);
     bool trusted = false;
@@ -356,5 +380,7 @@ struct as_conn *as_conn_accept(struct as_edge *e, int fd)
     as_list_push(&e->new_conns, &c->node);
     e->n_conns++;
     as_counter_add(&e->stat.accepted, 1);
+    if (tls && !start_tls(c))
+        return NULL;
     return c;
 }

@@ -1,9 +1,9 @@
 /* edge/conn/conn.h — one client connection, whatever its protocol.
  *
- * conn.c moves bytes between the socket and a protocol, which is a table of operations:
- * conn_detect.c until the first bytes have shown which one it is, then conn_h1.c (HTTP/1.1) or
- * conn_h2.c (HTTP/2). The protocol calls as_exchange_ops for each request. A connection frees
- * itself after it is closed. Thread: the edge's loop.
+ * conn.c moves bytes between the socket and a protocol, which is a table of operations: conn_tls.c
+ * during a TLS handshake, conn_detect.c until the first bytes have shown which one it is, then
+ * conn_h1.c (HTTP/1.1) or conn_h2.c (HTTP/2). The protocol calls as_exchange_ops for each request.
+ * A connection frees itself after it is closed. Thread: the edge's loop.
  */
 #ifndef AS_EDGE_CONN_H
 #define AS_EDGE_CONN_H
@@ -14,8 +14,8 @@
 
 struct as_conn;
 
-/* Operations of a protocol. Those without a comment are the functions as_conn_… below. free, watch,
- * end, expect and receive_into may be NULL: nothing is to be done. */
+/* Operations of a protocol. Those without a comment are the functions as_conn_… below. open, free,
+ * watch, end, expect and receive_into may be NULL: nothing is to be done. */
 struct as_conn_protocol {
     bool carries_grpc; /* requests may be gRPC */
     /* The version of HTTP that the open request has: 10, 11 or 20; 0 before there was one. */
@@ -50,7 +50,7 @@ struct as_conn_protocol {
     size_t (*unsent)(struct as_conn *c, uint32_t stream);
     uint64_t (*sent)(struct as_conn *c, uint32_t stream);
 };
-extern const struct as_conn_protocol as_conn_detect, as_conn_h1, as_conn_h2;
+extern const struct as_conn_protocol as_conn_handshake, as_conn_detect, as_conn_h1, as_conn_h2;
 
 /* "ADDRESS:PORT"; empty for a unix socket. */
 struct as_conn_addresses {
@@ -65,6 +65,7 @@ struct as_conn {
     size_t charged;                        /* bytes of `out` that are charged to `answers` */
     struct as_edge *edge;
     const struct as_conn_protocol *protocol;
+    struct as_conn_tls *tls; /* edge/conn/conn_tls.h; NULL: clear text */
     struct as_list node;
     as_ns opened, last_active; /* last_active: when the last request ended */
     as_ns last_received;       /* bytes from the client */
@@ -96,9 +97,10 @@ struct as_conn {
     };
 };
 
-/* Makes a connection of a connected socket; it frees itself after it is closed. NULL: fd was
- * closed, because access control refused the client or memory is short. */
-struct as_conn *as_conn_accept(struct as_edge *e, int fd);
+/* Makes a connection of a connected socket; it frees itself after it is closed. tls: it speaks TLS.
+ * NULL: fd was closed, because access control refused the client, no handshake can begin now or
+ * memory is short. */
+struct as_conn *as_conn_accept(struct as_edge *e, int fd, bool tls);
 /* conn_h1.c: continues an idle HTTP/1.1 connection of the previous dispatcher. */
 int as_conn_h1_resume(struct as_conn *c);
 /* Of its socket, as long as it lives. NULL: no memory. */

@@ -11,7 +11,7 @@
  */
 #include "base/err.h"
 #include "base/memory/slab.h"
-#include "edge/conn/conn.h"
+#include "edge/conn/conn_tls.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -160,7 +160,7 @@ static void watch(struct as_conn *c)
         events |= UV_DISCONNECT;
     else
         events |= UV_READABLE;
-    as_sock_watch(&c->sock, events);
+    as_conn_watch(c, events);
 }
 
 /* The client has shut down its side. */
@@ -180,7 +180,7 @@ static void read_bytes(struct as_conn *c)
     uint8_t *rx = c->edge->rx, *p = rx;
     size_t room = AS_EDGE_RX;
     bool direct = !c->h1.pipelined_n && as_h1_body_buffer(c->h1.session, &p, &room);
-    int64_t n = as_sock_read(&c->sock, p, room);
+    int64_t n = as_conn_read(c, p, room);
 
     if (n == AS_EAGAIN)
         return;
@@ -252,9 +252,9 @@ static bool is_idle(const struct as_conn *c)
 
 static void drain(struct as_conn *c, bool final)
 {
-    /* It is handed over when it becomes idle. If it could not be so far, or if its client pipelines
-     * requests without end, it ends here. */
-    if (as_connection_handover_is_open(&c->edge->handover) &&
+    /* It is handed over when it becomes idle, unless it speaks TLS. If it could not be so far, or
+     * if its client pipelines requests without end, it ends here. */
+    if (!c->tls && as_connection_handover_is_open(&c->edge->handover) &&
         !(final && (c->h1.pipelined_n || as_conn_is_idle(c))))
         return;
     c->close_reason = AS_CLOSE_DRAIN;

@@ -1,5 +1,5 @@
 /* A connection with HTTP/2. */
-#include "edge/conn/conn.h"
+#include "edge/conn/conn_tls.h"
 
 static int open_session(struct as_conn *c)
 {
@@ -102,8 +102,7 @@ static void watch(struct as_conn *c)
 {
     int events = c->sock.events;
 
-    as_sock_watch(&c->sock,
-                  c->out.bytes < AS_CONN_OUT ? events | UV_READABLE : events & ~UV_READABLE);
+    as_conn_watch(c, c->out.bytes < AS_CONN_OUT ? events | UV_READABLE : events & ~UV_READABLE);
 }
 
 static void drain(struct as_conn *c, bool final)

@@ -128,7 +128,7 @@ static bool adopt_conn(struct as_edge *e, int fd, char state)
         close(fd);
         return false;
     }
-    c = as_edge_admit(e, fd);
+    c = as_edge_admit(e, fd, false);
     if (c && state == as_conn_h1.handover && as_conn_h1_resume(c))
         as_conn_close(c, AS_CLOSE_CLIENT);
     return true;

@@ -5,9 +5,9 @@
 as_ns as_client_timeouts_sweep_interval(const struct as_edge_conf *conf)
 {
     const as_ns timeouts[] = {
-        conf->header_timeout,          conf->idle_timeout,          conf->keepalive_time,
-        conf->keepalive_timeout,       conf->body_timeout,          conf->send_timeout,
-        conf->websocket.ping_interval, conf->websocket.ping_timeout};
+        conf->header_timeout, conf->handshake_timeout,       conf->idle_timeout,
+        conf->keepalive_time, conf->keepalive_timeout,       conf->body_timeout,
+        conf->send_timeout,   conf->websocket.ping_interval, conf->websocket.ping_timeout};
     as_ns every = AS_CLIENT_TIMEOUTS_SWEEP_MAX;
 
     for (size_t i = 0; i < AS_COUNT(timeouts); i++) {

@@ -329,15 +329,16 @@ static void set_open(struct as_ingress *g, const struct as_route *r, struct as_s
     struct as_exchange *x = g->x;
     const struct as_conn_addresses *at = as_conn_addresses(x->conn);
 
-    g->open = (struct as_frame_http_open){.version = as_conn_http_version(x->conn),
-                                          .method = x->head->method,
-                                          .scheme = x->head->scheme,
-                                          .authority = x->head->authority,
-                                          .path = put_below_root(x, path),
-                                          .query = query,
-                                          .root_path = put_below_root(x, r->root),
-                                          .peer = as_str_of(at ? at->peer : ""),
-                                          .server = as_str_of(at ? at->local : "")};
+    g->open =
+        (struct as_frame_http_open){.version = as_conn_http_version(x->conn),
+                                    .method = x->head->method,
+                                    .scheme = x->conn->tls ? AS_STR("https") : x->head->scheme,
+                                    .authority = x->head->authority,
+                                    .path = put_below_root(x, path),
+                                    .query = query,
+                                    .root_path = put_below_root(x, r->root),
+                                    .peer = as_str_of(at ? at->peer : ""),
+                                    .server = as_str_of(at ? at->local : "")};
 }
 
 /* Puts the bytes of s at to, if there is room, and adds their number to *n. */

@@ -2,10 +2,11 @@
  *
  * <runtime-dir>/<port>/ holds `lock` (an advisory lock and the supervisor's pid), `link.sock` for
  * workers, `status.sock` for commands, `management.sock` for workers that register, `control.sock`
- * for the control API, `join-token`, `upgrade`, the folder `workers` for the sockets of registered
- * workers, and `logs` with the newest output of each process (ctl/output/journal.h). This is the
- * side of commands and of workers that join; the server's side is ctl/state/runtime_dir.h. Blocking
- * calls without libuv. Any thread, as far as the environment does not change.
+ * for the control API, `join-token`, `upgrade`, `reload`, the folder `workers` for the sockets of
+ * registered workers, and `logs` with the newest output of each process (ctl/output/journal.h).
+ * This is the side of commands and of workers that join; the server's side is
+ * ctl/state/runtime_dir.h. Blocking calls without libuv. Any thread, as far as the environment does
+ * not change.
  */
 #ifndef AS_IO_RUNTIME_H
 #define AS_IO_RUNTIME_H
@@ -22,6 +23,7 @@
 #define AS_RUNTIME_TOKEN     "join-token"
 #define AS_RUNTIME_DRIVER    "driver-token" /* of programs that open calls; as join-token */
 #define AS_RUNTIME_UPGRADE   "upgrade"      /* the result of the last upgrade */
+#define AS_RUNTIME_RELOAD    "reload"       /* the same of `anyserve reload` */
 #define AS_RUNTIME_WORKERS   "workers"
 #define AS_RUNTIME_LOGS      "logs"
 #define AS_RUNTIME_PATH_MAX  108u /* of a socket, with its NUL */

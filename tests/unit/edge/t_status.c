@@ -75,7 +75,7 @@ static int request(const char *head, size_t n, bool tcp, bool whole)
         connect_tcp(ends);
     else
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-    assert_non_null(as_conn_accept(edge, ends[1]));
+    assert_non_null(as_conn_accept(edge, ends[1], false));
     assert_int_equal(send(ends[0], head, n, MSG_NOSIGNAL), n);
     if (whole)
         assert_int_equal(send(ends[0], "\r\n\r\n", 4, MSG_NOSIGNAL), 4);
@@ -206,7 +206,7 @@ static void who_has_left_makes_room(void **state AS_UNUSED)
     assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
     assert_int_equal(listen(listener, 16), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &n), 0);
-    assert_int_equal(as_edge_listen(edge, listener), 0);
+    assert_int_equal(as_edge_listen(edge, listener, false), 0);
     for (size_t i = 0; i < AS_COUNT(fds); i++) {
         fds[i] = connect_to(&at);
         uv_run(&loop->uv, UV_RUN_NOWAIT);

@@ -179,7 +179,7 @@ static inline struct client *connect_client(struct world *w)
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
     c->fd = ends[0];
-    as_conn_accept(w->edge, ends[1]);
+    as_conn_accept(w->edge, ends[1], false);
     return c;
 }
 

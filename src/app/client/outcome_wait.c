@@ -1,0 +1,67 @@
+#include "app/client/outcome_wait.h"
+
+#include "app/client/server_process.h"
+#include "conf/option/exit_code.h"
+#include "io/loop/clock.h"
+#include "io/process/proc.h"
+
+#include <unistd.h>
+
+#define PATH_BYTES 4096
+#define LOOK_EVERY (20 * AS_MS)
+
+static int print_outcome(const char *outcome, const char *done, const char *failed)
+{
+    if (strncmp(outcome, "done ", 5) == 0) {
+        printf("%s%s%s\n", done, outcome[5] ? " " : "", outcome + 5);
+        return AS_EXIT_CODE_OK;
+    }
+    fprintf(stderr, "anyserve: %s: %s\n", failed,
+            strncmp(outcome, "failed ", 7) == 0 ? outcome + 7 : outcome);
+    return AS_EXIT_CODE_FAILED;
+}
+
+static int wait_for_outcome(const struct as_server_process *o, const char *path,
+                            const struct as_option_set *opts, const char *done, const char *failed)
+{
+    as_ns began = as_clock_now(), limit = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
+    as_ns deadline = limit ? began + limit : AS_NEVER;
+    as_ns explain = AS_MIN(deadline, began + as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT));
+    char text[PATH_BYTES];
+
+    while (!as_proc_read_file(path, text, sizeof(text))) {
+        as_ns now = as_clock_now();
+
+        if (now >= explain) {
+            as_server_process_print_stopped(o);
+            explain = AS_NEVER; /* only once */
+        }
+        if (now >= deadline) {
+            fprintf(stderr, "anyserve: not done within --timeout; the server continues with it\n");
+            return AS_EXIT_CODE_TIMEOUT;
+        }
+        if (as_server_process_wait_end(o, AS_MIN(deadline, now + LOOK_EVERY))) {
+            fprintf(stderr, "anyserve: the server has ended\n");
+            return AS_EXIT_CODE_FAILED;
+        }
+    }
+    return print_outcome(text, done, failed);
+}
+
+int as_outcome_wait_signal(const struct as_option_set *opts, int signo, const char *name,
+                           const char *done, const char *failed)
+{
+    char path[PATH_BYTES];
+    struct as_server_process o;
+    int code = as_server_process_find(&o, opts);
+
+    if (code == AS_EXIT_CODE_OK) {
+        snprintf(path, sizeof(path), "%s/%u/%s", o.base, o.port, name);
+        unlink(path); /* the outcome of an earlier one */
+        code = as_server_process_signal(&o, signo);
+    }
+    if (code == AS_EXIT_CODE_OK)
+        code = wait_for_outcome(&o, path, opts, done, failed);
+    as_server_process_fini(&o);
+    return code;
+}

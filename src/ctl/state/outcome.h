@@ -1,0 +1,15 @@
+/* ctl/state/outcome.h — how a server tells a waiting command the outcome of what it asked for by a
+ * signal: a file in the runtime folder, which the command has removed before.
+ *
+ * Its text is "done …" or "failed REASON". Blocking calls.
+ */
+#ifndef AS_CTL_OUTCOME_H
+#define AS_CTL_OUTCOME_H
+
+#include "base/str.h"
+
+/* Writes and renames, so that the command never reads half of it. A failure is not reported: the
+ * log has the outcome, too. folder: the server's runtime folder. */
+void as_outcome_write(const char *folder, const char *name, struct as_str text);
+
+#endif

@@ -1,0 +1,59 @@
+/* io/tls/tls_session.h — one TLS connection over a non-blocking socket.
+ *
+ * The session reads from the socket by itself and decrypts into the caller's memory. It encrypts up
+ * to AS_TLS_CHUNK bytes of a queue at once and writes them with one system call. What the socket
+ * does not take waits in the session, and the bytes of the queue that it stands for stay in the
+ * queue until then: the queue always tells how much the peer has not taken.
+ *
+ * Thread: that of the loop whose buffer it uses.
+ */
+#ifndef AS_IO_TLS_SESSION_H
+#define AS_IO_TLS_SESSION_H
+
+#include "base/memory/outq.h"
+#include "io/loop/loop.h"
+
+#include <openssl/ssl.h>
+
+#define AS_TLS_RECORD (16u << 10) /* most bytes of one record (RFC 8446 §5.1) */
+#define AS_TLS_CHUNK  (64u << 10) /* of the queue that are encrypted before they are written */
+
+/* Memory that all sessions of a loop use in turn. */
+struct as_tls_buffer {
+    struct as_loop *loop;
+    struct as_buf cipher; /* what OpenSSL has written, until it is sent or kept */
+    uint8_t plain[AS_TLS_RECORD];
+};
+struct as_tls_buffer *as_tls_buffer_new(struct as_loop *loop);
+void as_tls_buffer_free(struct as_tls_buffer *b); /* NULL is fine */
+
+struct as_tls;
+
+/* Owns ssl from here on, not fd, which must be valid until as_tls_free. NULL: no memory, or ssl is
+ * NULL. */
+struct as_tls *as_tls_new(SSL *ssl, bool is_server, int fd, struct as_tls_buffer *b);
+/* Closes nothing: what the peer has not been told is lost. NULL is fine. */
+void as_tls_free(struct as_tls *t);
+
+/* One step. 0: done; AS_EAGAIN: it waits for the peer; AS_EINVALID: it has failed, as
+ * as_tls_failure says; AS_EOF: the peer has closed. */
+int as_tls_handshake(struct as_tls *t);
+const char *as_tls_failure(const struct as_tls *t); /* "wrong version number"; valid as long as t */
+
+/* As as_sock_read: >0 bytes; AS_EAGAIN; AS_EOF; AS_EIO. */
+int64_t as_tls_read(struct as_tls *t, void *p, size_t n);
+/* The last read left bytes, or an end, behind that polling the socket will not report. */
+bool as_tls_has_input(const struct as_tls *t);
+/* Writes what waits here and then the queue. 0: all is written; AS_EAGAIN; AS_EIO; AS_ENOMEM: the
+ * queue is broken, or no memory. */
+int as_tls_flush(struct as_tls *t, struct as_outq *q);
+bool as_tls_has_output(const struct as_tls *t); /* bytes wait here for the socket */
+/* Tells the peer that nothing follows (RFC 8446 §6.1), as far as the socket takes it now. */
+void as_tls_close_notify(struct as_tls *t);
+
+/* What ALPN has chosen (RFC 7301): "h2", "http/1.1"; empty: the peer did not ask. */
+struct as_str as_tls_alpn(const struct as_tls *t);
+bool as_tls_is_resumed(const struct as_tls *t); /* by a ticket: no certificate was needed */
+const char *as_tls_version_name(const struct as_tls *t); /* "TLSv1.3" */
+
+#endif
