@@ -99,7 +99,7 @@ static int set_up_status(struct as_dispatcher *d)
 {
     struct as_edge_conf conf = as_conf_status(d->opts);
 
-    conf.tls = d->reload.tls;
+    conf.tls = d->status_page.tls = d->reload.tls;
     conf.status_page = &d->status_page;
     d->status_budgets = as_conf_status_budgets();
     if (as_edge_new(&d->status, d->lanes[0].loop, NULL, &conf, &d->status_budgets, &d->log))

@@ -281,21 +281,24 @@ static int listen_more(struct as_ports *p, const char *text, struct as_buf *err)
 static int listen_all_more(struct as_ports *p, struct as_buf *err)
 {
     const char *text;
-    int rc = AS_EXIT_CODE_OK;
 
-    for (uint32_t i = 0;
-         rc == AS_EXIT_CODE_OK && (text = as_option_item(p->opts, AS_OPT_LISTEN, i)); i++)
-        rc = listen_more(p, text, err);
-    return rc;
+    while ((text = as_option_item(p->opts, AS_OPT_LISTEN, p->n_more))) {
+        int rc = listen_more(p, text, err);
+
+        if (rc != AS_EXIT_CODE_OK)
+            return rc;
+        p->n_more++;
+    }
+    return AS_EXIT_CODE_OK;
 }
 
-void as_ports_remove_sockets(const struct as_option_set *opts)
+void as_ports_remove_sockets(const struct as_option_set *opts, uint32_t n)
 {
     struct as_buf err = {0};
     struct as_listen_spec spec;
     const char *text;
 
-    for (uint32_t i = 0; (text = as_option_item(opts, AS_OPT_LISTEN, i)); i++) {
+    for (uint32_t i = 0; i < n && (text = as_option_item(opts, AS_OPT_LISTEN, i)); i++) {
         if (as_listen_spec_parse(&spec, text, "", &err) == 0 && spec.path[0])
             unlink(spec.path);
     }

@@ -16,6 +16,7 @@ struct as_ports {
     struct as_tls_conf tls; /* certificates; with one, --port and --grpc-port speak TLS */
     struct as_buf more;     /* the addresses of --listen that were bound, one on a line */
     struct as_handover *listeners;
+    uint32_t n_more;                   /* how many --listen are bound */
     struct as_buf management, control; /* the addresses that were bound; empty: off */
 };
 
@@ -25,7 +26,7 @@ struct as_ports {
 int as_ports_listen(struct as_ports *p, struct as_option_set *opts, struct as_handover *listeners,
                     struct as_buf *err);
 void as_ports_fini(struct as_ports *p);
-/* Removes the unix sockets of --listen, when nobody accepts from them any more. */
-void as_ports_remove_sockets(const struct as_option_set *opts);
+/* Removes the unix sockets of the first n --listen, when nobody accepts from them any more. */
+void as_ports_remove_sockets(const struct as_option_set *opts, uint32_t n);
 
 #endif

@@ -216,7 +216,7 @@ int as_resume_main(struct as_option_set *opts)
     as_fatal_set_cleanup(NULL, NULL);
     as_runtime_dir_close(&r.dir);
     if (!r.dry)
-        as_ports_remove_sockets(&r.opts);
+        as_ports_remove_sockets(&r.opts, UINT32_MAX);
     if (r.resume.hold >= 0)
         close(r.resume.hold);
     as_supervisor_conf_fini(&r.conf);

@@ -415,7 +415,7 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
     as_print_error(&err, rc); /* the supervisor's console does not exist any more */
     /* listeners that the supervisor did not take over */
     as_handover_close(&r.listeners);
-    as_ports_remove_sockets(opts);
+    as_ports_remove_sockets(opts, r.ports.n_more);
     as_fatal_set_cleanup(NULL, NULL);
     as_runtime_dir_close(&r.dir);
     as_declared_fini(&r.app);

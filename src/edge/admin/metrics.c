@@ -573,6 +573,7 @@ void as_status_page_metrics(struct as_status_page *b, as_ns now, struct as_buf *
 {
     put_server(b, now, out);
     put_closings(b, out);
+    as_metrics_tls(b, out);
     put_requests(b, out);
     put_http_requests(b, out);
     put_deployments(b, out);

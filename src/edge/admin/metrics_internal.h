@@ -19,6 +19,7 @@ void as_metrics_put_by(struct as_buf *o, const char *name, const char *label, co
 void as_metrics_put_ids(struct as_buf *o, struct as_str deployment, struct as_str replica);
 
 void as_metrics_hedges(struct as_status_page *b, struct as_buf *out);
+void as_metrics_tls(struct as_status_page *b, struct as_buf *out);
 void as_metrics_workers(struct as_status_page *b, struct as_buf *out);
 void as_metrics_reports(struct as_status_page *b, struct as_buf *out);
 

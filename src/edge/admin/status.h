@@ -1,8 +1,8 @@
 /* edge/admin/status.h — the read-only interface of /status, /workers, /metrics and the probes.
  *
- * For curl, Prometheus and `anyserve status`, on --status-host and on a unix socket; one request per
- * connection. What each path answers: edge/admin/status_page.h. /status and /workers are JSON, or
- * text with ?format=text. Thread: the dispatch loop, but where said otherwise.
+ * For curl, Prometheus and `anyserve status`, on --status-host and on a unix socket; one request
+ * per connection. What each path answers: edge/admin/status_page.h. /status and /workers are JSON,
+ * or text with ?format=text. Thread: the dispatch loop, but where said otherwise.
  */
 #ifndef AS_EDGE_STATUS_H
 #define AS_EDGE_STATUS_H

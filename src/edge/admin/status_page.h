@@ -42,6 +42,7 @@ struct as_status_page {
     const struct as_edge_budgets *budgets;
     struct as_list processes, statuses;
     as_ns started;             /* of the dispatcher */
+    struct as_tls_server *tls; /* of the client port; NULL: clear text */
     uint64_t control_refusals; /* of the control API, as the controller has said */
     bool draining;
 };

@@ -1,0 +1,296 @@
+"""The files of TLS: what is wrong with them at the start, and what happens when they change."""
+
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+
+import grpc
+import httpx
+import pytest
+
+from security.certificates import Authority, encrypt
+from support import paths, wait
+from support.process.upgrading import Upgrade
+from support.protocol import oip, prometheus
+
+pytestmark = pytest.mark.core
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    """An authority whose files this test may change."""
+    return Authority(tmp_path)
+
+
+def context(authority, **versions):
+    return ssl.create_default_context(cafile=authority.cert)
+
+
+def serial(server, authority, port=None):
+    """Of the certificate that a new connection gets."""
+    c = context(authority)
+    with socket.create_connection(("127.0.0.1", port or server.port), oip.SECONDS) as raw, \
+            c.wrap_socket(raw, server_hostname="localhost") as s:
+        return s.getpeercert()["serialNumber"]
+
+
+def anyserve(*arguments):
+    return subprocess.run([str(a) for a in (paths.BINARY, *arguments)], capture_output=True, text=True, timeout=wait.SECONDS)
+
+
+def reload(server):
+    return anyserve("reload", "--runtime-dir", server.runtime, "--port", server.port)
+
+
+class TestStart:
+    def refused(self, *options, code=78):
+        done = anyserve("run", paths.APPS / "echo.py", "--port", "0", *options)
+        assert done.returncode == code, done
+        return done.stderr
+
+    def test_a_missing_file(self, authority, tmp_path):
+        assert f"{tmp_path}/no.pem: No such file or directory" in self.refused("--tls-cert", tmp_path / "no.pem")
+
+    def test_an_unreadable_kind_of_file(self, tmp_path):
+        os.mkfifo(tmp_path / "fifo")
+        assert "fifo is not a file" in self.refused("--tls-cert", tmp_path / "fifo")
+        assert f"{tmp_path} is not a file" in self.refused("--tls-cert", tmp_path)
+
+    def test_no_certificate_in_it(self, tmp_path):
+        (tmp_path / "text").write_text("hello\n")
+        assert "text holds no certificate in PEM" in self.refused("--tls-cert", tmp_path / "text")
+
+    def test_no_key_in_it(self, authority):
+        cert = authority.server("without_key").cert
+        assert f"{cert} holds no private key in PEM" in self.refused("--tls-cert", cert)
+
+    def test_the_key_of_another_one(self, authority):
+        a, b = authority.server("a"), authority.server("b")
+        assert f"{b.key} does not belong to the certificate {a.cert}" in self.refused("--tls-cert", a.cert, "--tls-key", b.key)
+
+    def test_an_encrypted_key(self, authority, tmp_path):
+        pair = authority.server("encrypted")
+        encrypt(pair.key, tmp_path / "encrypted.key")
+        assert "encrypted.key is encrypted" in self.refused("--tls-cert", pair.cert, "--tls-key", tmp_path / "encrypted.key")
+
+    @pytest.mark.parametrize("start, end, text", [("20200101000000Z", "20210101000000Z", "has expired: 2021-01-01 00:00:00 UTC"),
+                                                  ("20990101000000Z", "20990201000000Z", "is not valid before 2099-01-01")])
+    def test_a_certificate_that_is_not_valid_now(self, authority, start, end, text):
+        pair = authority.server(f"at{start}", not_before=start, not_after=end)
+        assert f"{pair.cert}: the certificate {text}" in self.refused(*pair.options)
+
+    def test_authorities_without_a_certificate(self, authority, tmp_path):
+        (tmp_path / "ca").write_text("hello\n")
+        assert "ca holds no certificates of authorities" in self.refused(*authority.server("x").options, "--tls-client-ca", tmp_path / "ca")
+
+    @pytest.mark.parametrize("options, text", [
+        (["--tls-key", "k"], "--tls-key needs a certificate: --tls-cert"),
+        (["--tls-client-ca", "c"], "--tls-client-ca needs a certificate"),
+        (["--status-tls"], "--status-tls needs a certificate"),
+        (["--tls-cert", "a", "--tls-cert", "b", "--tls-key", "k"], "1 --tls-key for 2 --tls-cert"),
+        (["--listen", "127.0.0.1:0,tls"], "--listen 127.0.0.1:0,tls needs a certificate"),
+        (["--listen", "127.0.0.1"], "is not ADDRESS:PORT, PORT or unix:PATH"),
+        (["--listen", "127.0.0.1:65536"], "is not ADDRESS:PORT, PORT or unix:PATH"),
+        (["--listen", "127.0.0.1:1,ssl"], "is not ADDRESS:PORT, PORT or unix:PATH"),
+        (["--listen", "unix:relative"], "the path of a unix socket is absolute"),
+        (["--listen", "unix:/" + "x" * 107], "the path of a unix socket is absolute and has at most 107 bytes"),
+        (["--max-handshakes", "0"], "max-handshakes"),
+        (["--tls-min-version", "1.1"], "tls-min-version"),
+    ])
+    def test_options_that_do_not_fit(self, options, text):
+        assert text in self.refused(*options, code=2)
+
+
+class TestListen:
+    def test_several_places(self, serve, authority, tmp_path):
+        pair = authority.server("listen")
+        path = f"/tmp/as-listen-{os.getpid()}.sock"
+        server = serve("echo.py", *pair.options, "--listen", "127.0.0.1:0", "--listen", "0", "--listen", "127.0.0.1:0,tls",
+                       "--listen", f"unix:{path}")
+        clear = re.findall(r"http://127.0.0.1:(\d+)  the same", server.log.text())
+        assert len(clear) == 2
+        more = int(server.log.wait(r"https://127.0.0.1:(\d+)  the same")[1])
+        for port in clear:
+            assert httpx.get(f"http://localhost:{port}/v2/health/live").status_code == 200
+        assert serial(server, authority, more) == serial(server, authority)
+        with httpx.Client(transport=httpx.HTTPTransport(uds=path)) as client:
+            assert client.get("http://x/v2/health/live").status_code == 200
+        second = anyserve("run", paths.APPS / "echo.py", "--port", "0", "--listen", f"unix:{path}")
+        assert second.returncode != 0 and "another process accepts connections there" in second.stderr
+        assert os.path.exists(path)
+        server.stop()
+        assert not os.path.exists(path)
+
+    def test_a_file_at_the_path_of_a_socket_stays(self, tmp_path):
+        file = tmp_path / "file"
+        file.write_text("mine")
+        done = anyserve("run", paths.APPS / "echo.py", "--port", "0", "--listen", f"unix:{file}")
+        assert done.returncode == 78 and "is not a socket" in done.stderr and file.read_text() == "mine"
+
+    def test_one_address_too_many(self):
+        listen = [a for _ in range(16) for a in ("--listen", "127.0.0.1:0")]
+        done = anyserve("run", paths.APPS / "echo.py", "--port", "0", *listen)
+        assert done.returncode == 2 and "is one address too many" in done.stderr
+
+
+class TestReload:
+    def test_renewed_files(self, serve, fresh):
+        pair = fresh.server()
+        server = serve("echo.py", *pair.options)
+        first = serial(server, fresh)
+        with httpx.Client(verify=context(fresh)) as client:  # an open connection goes on
+            assert client.get(f"https://localhost:{server.port}/v2/health/live").status_code == 200
+            pair.replace_by(fresh.server("renewed"))
+            wait.until(lambda: serial(server, fresh) != first, "the new certificate is used")
+            assert client.get(f"https://localhost:{server.port}/v2/health/live").status_code == 200
+        server.log.wait("event=reloaded")
+        assert prometheus.total(prometheus.parse(server.metrics()), "anyserve_connections_closed_total") >= 0
+
+    def test_a_secret_of_kubernetes(self, serve, fresh, tmp_path):
+        volume = tmp_path / "volume"
+        for version in "12":
+            pair = fresh.server(f"v{version}")
+            (volume / f"..{version}").mkdir(parents=True)
+            pair.cert.rename(volume / f"..{version}" / "tls.crt")
+            pair.key.rename(volume / f"..{version}" / "tls.key")
+        (volume / "..data").symlink_to("..1")
+        for name in "tls.crt", "tls.key":
+            (volume / name).symlink_to(f"..data/{name}")
+        server = serve("echo.py", "--tls-cert", volume / "tls.crt", "--tls-key", volume / "tls.key")
+        first = serial(server, fresh)
+        (volume / "..data_tmp").symlink_to("..2")
+        (volume / "..data_tmp").rename(volume / "..data")
+        wait.until(lambda: serial(server, fresh) != first, "the new certificate is used")
+
+    @pytest.mark.parametrize("break_it", ["cert", "key", "gone"])
+    def test_broken_files_leave_the_former_ones(self, serve, fresh, break_it):
+        pair = fresh.server()
+        server = serve("echo.py", *pair.options)
+        server.expect_error("reload_failed")
+        first = serial(server, fresh)
+        if break_it == "gone":
+            pair.key.unlink()
+        else:
+            getattr(pair, break_it).write_text("hello")
+        done = reload(server)
+        assert done.returncode == 1 and done.stderr.startswith("anyserve: not reloaded: ") and str(fresh.folder) in done.stderr, done
+        assert serial(server, fresh) == first
+        pair.replace_by(fresh.server("mended"))
+        assert (reload(server).returncode, reload(server).stdout) == (0, "reloaded\n")
+        assert serial(server, fresh) != first
+
+    def test_hangup(self, serve, fresh):
+        pair = fresh.server()
+        server = serve("echo.py", *pair.options)
+        os.kill(server.supervisor, signal.SIGHUP)
+        server.log.wait("event=reloaded")
+        assert serial(server, fresh)
+
+    def test_an_expired_certificate_is_taken_and_said(self, serve, fresh):
+        """It is the clients that decide: a server that is started again must not stay away for it."""
+        pair = fresh.server()
+        server = serve("echo.py", *pair.options)
+        old = fresh.server("old", not_after="20210101000000Z")
+        pair.replace_by(old)
+        assert reload(server).returncode == 0
+        with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
+            serial(server, fresh)
+
+    def test_without_certificates_there_is_nothing_to_read(self, serve):
+        assert reload(serve("echo.py")).stdout == "reloaded\n"
+
+    def test_under_load(self, serve, fresh):
+        pair = fresh.server()
+        server = serve("echo.py", *pair.options)
+        server.expect_error("reload_failed")  # of the watch, which may come between two renames
+        errors, stop = [], threading.Event()
+
+        def work(http2):
+            try:
+                while not stop.is_set():
+                    with httpx.Client(http2=http2, verify=context(fresh), timeout=wait.SECONDS) as client:
+                        for _ in range(10):
+                            assert client.get(f"https://localhost:{server.port}/v2/health/ready").status_code == 200
+            except Exception as e:
+                errors.append(repr(e))
+
+        threads = [threading.Thread(target=work, args=(i % 2 == 0,)) for i in range(4)]
+        for t in threads:
+            t.start()
+        for i in range(8):
+            before = serial(server, fresh)
+            pair.replace_by(fresh.server(f"next{i}"))
+            assert reload(server).returncode == 0
+            assert serial(server, fresh) != before
+        stop.set()
+        for t in threads:
+            t.join()
+        assert not errors
+
+
+class TestUpgrade:
+    def test_nothing_is_lost(self, serve, authority):
+        """Connections end as in a drain: the answer says so, or GOAWAY; the client opens the next one."""
+        server = serve("echo.py", *authority.server("upgraded").options)
+        errors, done, stop = [], [0] * 4, threading.Event()
+
+        def http(i):
+            with httpx.Client(verify=context(authority), timeout=wait.SECONDS) as client:
+                while not stop.is_set():
+                    assert client.get(f"https://localhost:{server.port}/v2/health/live").status_code == 200
+                    done[i] += 1
+
+        def over_grpc(i):
+            credentials = grpc.ssl_channel_credentials(authority.cert.read_bytes())
+            with grpc.secure_channel(f"localhost:{server.port}", credentials, oip.TRANSPARENT) as channel:
+                call = channel.unary_unary(f"/{oip.SERVICE}/ServerLive", request_serializer=lambda m: m.SerializeToString(),
+                                           response_deserializer=oip.messages()["ServerLiveResponse"].FromString)
+                while not stop.is_set():
+                    assert call(oip.message("ServerLiveRequest"), timeout=oip.SECONDS).live
+                    done[i] += 1
+
+        def work(i):
+            try:
+                (over_grpc if i % 2 else http)(i)
+            except Exception as e:
+                errors.append(repr(e))
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for t in threads:
+            t.start()
+        wait.until(lambda: all(done), "every client was answered")
+        with Upgrade(server) as upgrade:
+            upgrade.finish()
+        seen = list(done)
+        wait.until(lambda: errors or all(a > b for a, b in zip(done, seen)), "every client is answered afterwards")
+        stop.set()
+        for t in threads:
+            t.join()
+        assert not errors
+
+    def test_an_idle_connection_is_told(self, serve, authority):
+        server = serve("echo.py", *authority.server("idle").options)
+        with socket.create_connection(("127.0.0.1", server.port), oip.SECONDS) as raw, \
+                context(authority).wrap_socket(raw, server_hostname="localhost") as s:
+            s.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"200 OK" in s.recv(65536)
+            with Upgrade(server) as upgrade:
+                assert s.recv(65536) == b""  # close_notify
+                upgrade.finish()
+
+    def test_a_new_dispatcher_after_a_kill(self, serve, authority):
+        server = serve("echo.py", *authority.server("killed").options)
+        server.expect_error("dispatcher")
+        first = serial(server, authority)
+        server.replace_dispatcher()
+        wait.until(server.all_ready, "the replica is back")
+        assert serial(server, authority) == first
