@@ -391,6 +391,28 @@ print(driver.server.url)
     assert out == f"http://127.0.0.1:{port}"
 
 
+def test_http_options_of_tls(world, tmp_path):
+    """The names of Ray: a certificate, its key, and the authorities of clients."""
+    from security.certificates import Authority
+
+    authority = Authority(tmp_path)
+    pair, mine = authority.server(), authority.sign("alice")
+    out = world.run(HELLO + f"""
+import ssl, urllib.request
+serve.start(http_options={{"ssl_certfile": {str(pair.cert)!r}, "ssl_keyfile": {str(pair.key)!r}, "ssl_ca_certs": {str(authority.cert)!r}}})
+serve.run(Hello.bind())
+from anyserve.serve._driver.current import driver
+context = ssl.create_default_context(cafile={str(authority.cert)!r})
+context.load_cert_chain({str(mine.cert)!r}, {str(mine.key)!r})
+print(urllib.request.urlopen(driver.server.url.replace("127.0.0.1", "localhost") + "/v2/health/live", context=context).status)
+try:
+    serve.start(http_options={{"ssl_certfile": "c", "ssl_keyfile": "k", "ssl_keyfile_password": "p"}})
+except ValueError as e:
+    print(e)
+""")
+    assert out.splitlines()[0] == "200" and "ssl_keyfile_password is not supported" in out
+
+
 def test_a_detached_server_stays_until_shutdown(world):
     world.run(HELLO + "serve.start(detached=True)\nserve.run(Hello.bind(), name='kept')")
     assert world.processes()

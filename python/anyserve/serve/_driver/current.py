@@ -121,8 +121,8 @@ def server_options(http: Union[None, Dict[str, Any], HTTPOptions], grpc: Union[N
     fields: Dict[str, Any] = {}
     if http is not None:
         options = as_model(HTTPOptions, http)
-        if options.ssl_keyfile or options.ssl_certfile:
-            raise ValueError("http_options: TLS is not supported yet; put a proxy that does TLS before the server")
+        if options.ssl_keyfile_password:
+            raise ValueError("http_options: ssl_keyfile_password is not supported: decrypt the key (openssl pkey -in FILE -out FILE)")
         given = options.model_fields_set
         fields["host"] = options.host if "host" in given else None
         fields["port"] = options.port if "port" in given else None
@@ -130,6 +130,8 @@ def server_options(http: Union[None, Dict[str, Any], HTTPOptions], grpc: Union[N
         # 0 of Ray is: at once, which the server's least value is
         fields["idle_timeout_s"] = max(options.keep_alive_timeout_s, 0.001) if "keep_alive_timeout_s" in given else None
         fields["root_path"] = options.root_path or None
+        files = {"tls_cert": options.ssl_certfile, "tls_key": options.ssl_keyfile, "tls_client_ca": options.ssl_ca_certs}
+        fields.update((name, os.path.abspath(path)) for name, path in files.items() if path)
         if options.root_url:
             logger.warning("http_options: root_url has no effect.")
     if grpc is not None:

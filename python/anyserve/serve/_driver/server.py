@@ -42,10 +42,17 @@ class ServerOptions(NamedTuple):
     idle_timeout_s: Optional[float] = None  # of a connection
     root_path: Optional[str] = None
     grpc_reflection: Optional[str] = None  # "off"
+    tls_cert: Optional[str] = None
+    tls_key: Optional[str] = None
+    tls_client_ca: Optional[str] = None
+
+    def scheme(self) -> str:
+        return "https" if self.tls_cert else "http"
 
     def arguments(self) -> List[str]:
         found = [("--host", self.host), ("--grpc-port", self.grpc_port), ("--log-level", self.log_level),
-                 ("--root-path", self.root_path), ("--grpc-reflection", self.grpc_reflection)]
+                 ("--root-path", self.root_path), ("--grpc-reflection", self.grpc_reflection), ("--tls-cert", self.tls_cert),
+                 ("--tls-key", self.tls_key), ("--tls-client-ca", self.tls_client_ca)]
         for key, seconds in (("--request-timeout", self.request_timeout_s), ("--idle-timeout", self.idle_timeout_s)):
             if seconds is not None:
                 found.append((key, "%dus" % round(seconds * 1e6)))  # times of options have no fractions
@@ -96,7 +103,8 @@ class Server:
     """A server that runs. Any thread."""
 
     def __init__(self, folder: str, port: int, host: str = "127.0.0.1", process: Optional["subprocess.Popen[bytes]"] = None,
-                 log: Optional["_Log"] = None) -> None:  # fmt: skip
+                 log: Optional["_Log"] = None, scheme: str = "http") -> None:  # fmt: skip
+        self.scheme = scheme
         self.folder, self.port, self.host = folder, port, host  # folder: runtime directory and port
         self.process, self._log = process, log
         self.owner = os.getpid() if process is not None else 0
@@ -109,7 +117,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        return "http://%s:%d" % ("[%s]" % self.host if ":" in self.host else self.host, self.port)
+        return "%s://%s:%d" % (self.scheme, "[%s]" % self.host if ":" in self.host else self.host, self.port)
 
     def is_alive(self) -> bool:
         if self.is_own and self.process is not None and self.process.poll() is not None:
@@ -294,7 +302,7 @@ def start(options: ServerOptions) -> Server:
     if ready is None:
         log.join()
         _refuse(log.first, process.wait())
-    server = Server(os.path.join(runtime_dir(), ready[2]), int(ready[2]), ready[1], process, log)
+    server = Server(os.path.join(runtime_dir(), ready[2]), int(ready[2]), ready[1], process, log, options.scheme())
     _end_at_exit(server)
     return server
 
@@ -312,7 +320,7 @@ def start_detached(options: ServerOptions) -> Server:
                           env={**os.environ, DETACHED: "1"}, start_new_session=True)  # fmt: skip
     if done.returncode != 0:
         _refuse(done.stderr.decode(errors="replace").splitlines(), done.returncode)
-    return Server(os.path.join(_lasting_dir(), str(port)), port, options.host or "127.0.0.1")
+    return Server(os.path.join(_lasting_dir(), str(port)), port, options.host or "127.0.0.1", scheme=options.scheme())
 
 
 # --- the end of this process ---
