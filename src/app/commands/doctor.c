@@ -9,6 +9,7 @@
 #include "ctl/worker/interpreter.h"
 #include "io/loop/clock.h"
 #include "io/process/cgroup.h"
+#include "io/process/cpu_limit.h"
 #include "io/process/proc.h"
 #include "io/process/server_processes.h"
 #include "io/socket/listen.h"
@@ -228,6 +229,23 @@ static void check_memory(struct as_doctor *d)
     else
         as_doctor_report(d, "memory", AS_DOCTOR_WARN, "set --max-inflight-bytes",
                          "the memory limit is unknown");
+}
+
+static void check_cpus(struct as_doctor *d)
+{
+    pid_t pid = d->server.dispatcher;
+    uint64_t quota = as_cpu_limit_quota("", pid);
+    uint32_t n = as_cpu_limit_affinity(pid);
+    char limit[64] = "";
+
+    if (quota)
+        snprintf(limit, sizeof(limit), ", and the time of %g CPUs in each period of its quota",
+                 (double)quota / 1000);
+    as_doctor_report(d, "cpus", quota && quota < 1000 ? AS_DOCTOR_WARN : AS_DOCTOR_OK,
+                     "give it a whole CPU: --cpus of a container, limits.cpu of a pod, CPUQuota= "
+                     "of a unit",
+                     "%s may run on %u CPUs%s", pid ? "the server" : "a server started here", n,
+                     limit);
 }
 
 /* pid: a process of the server, or 0 for a server that would be started here. */
@@ -477,6 +495,7 @@ int as_doctor_main(struct as_option_set *opts)
     check_files(&d);
     check_locked(&d);
     check_memory(&d);
+    check_cpus(&d);
     check_cgroup(&d, d.server.dispatcher);
     check_shm(&d);
     check_folders(&d);

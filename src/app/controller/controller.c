@@ -16,7 +16,9 @@
 #include "ctl/state/failpoint.h"
 #include "ctl/state/runtime_dir.h"
 #include "ctl/state/token.h"
+#include "ctl/supervise/memory_limit.h"
 #include "edge/admin/control_events.h"
+#include "io/process/cpu_limit.h"
 #include "io/random.h"
 #include "io/socket/listen.h"
 
@@ -176,16 +178,13 @@ static int read_app(struct controller *c, int fd, struct as_buf *err)
     return rc;
 }
 
-/* The default is twice the cores that this process may use: starting an interpreter is CPU work,
+/* The default is twice the CPUs that this process may use: starting an interpreter is CPU work,
  * and more starts at once would only delay all of them. */
 static uint32_t max_starting(const struct as_option_set *o)
 {
     uint32_t given = (uint32_t)as_option_u64(o, AS_OPT_MAX_STARTING);
-    cpu_set_t cpus;
 
-    if (given)
-        return given;
-    return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? 2 * (uint32_t)CPU_COUNT(&cpus) : 2;
+    return given ? given : 2 * as_cpu_limit("");
 }
 
 /* The default of a key in whole seconds. */
@@ -244,14 +243,6 @@ static void find_devices(struct controller *c)
     }
 }
 
-/* Bytes of memory; 0: not known. */
-static uint64_t machine_memory(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-
-    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
-}
-
 static struct as_reconciler_conf reconciler_conf(struct controller *c,
                                                  const struct as_option_set *o)
 {
@@ -268,7 +259,7 @@ static struct as_reconciler_conf reconciler_conf(struct controller *c,
         .folder = c->folder,
         .gpus = as_buf_cstr(&c->gpus),
         .cpus = as_buf_cstr(&c->cpus),
-        .memory = machine_memory(),
+        .memory = as_memory_limit(""),
         .load_interval = as_option_ns(o, AS_OPT_LOAD_INTERVAL),
         .scaling_timeout = as_option_ns(o, AS_OPT_SCALING_TIMEOUT),
         .scaling_interval = as_option_ns(o, AS_OPT_SCALING_INTERVAL),

@@ -127,7 +127,7 @@ enum as_option_type {
     X(START_TIMEOUT, "start-timeout", DURATION, AS_MS, 86400 * AS_SEC, "120s", "", RCB, "Workers", \
       "time for a worker to become ready, and for importing code")                                 \
     X(MAX_STARTING, "max-starting", INT, 0, 1024, "0", "", RC, "Workers",                          \
-      "workers that start at the same time; 0: two per core, at least 2")                          \
+      "workers that start at the same time; 0: two for each CPU that the server may use")          \
     X(LOAD_INTERVAL, "load-interval", DURATION, AS_MS, 60 * AS_SEC, "100ms", "",                   \
       RC | AS_SCOPE_SIMULATE, "Workers",                                                           \
       "least time between two counts of a deployment's requests, by which its replicas are "       \

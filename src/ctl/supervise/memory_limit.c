@@ -1,7 +1,7 @@
 #include "ctl/supervise/memory_limit.h"
 
 #include "base/str.h"
-#include "io/process/cgroup.h"
+#include "io/process/cgroup_place.h"
 #include "io/process/proc.h"
 
 #include <string.h>
@@ -11,11 +11,6 @@
 
 /* Formats: proc(5), cgroups(7); memory.max and memory.events of v2, memory.limit_in_bytes and
  * memory.oom_control of v1. */
-struct group {
-    char path[PATH_BYTES]; /* "/a/b"; "" for the root group */
-    bool v2;
-};
-
 /* Reads the whole file; such files have no size. False: there is none, or it is empty. */
 static bool read_small_file(const char *root, const char *path, char ret_text[FILE_BYTES])
 {
@@ -41,63 +36,37 @@ static bool number_of(const char *text, const char *key, uint64_t *ret_v)
     return false;
 }
 
-static bool find_group(const char *root, struct group *ret_g)
-{
-    return as_cgroup_of_self(root, ret_g->path, &ret_g->v2);
-}
-
-/* A file of the group or, where the group's folder is not visible (containers), of the mount. */
-static bool group_file(const char *root, const struct group *g, const char *name,
-                       char ret_text[FILE_BYTES])
-{
-    const char *mount = g->v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    char path[PATH_BYTES + 64];
-
-    snprintf(path, sizeof(path), "%s%s/%s", mount, g->path, name);
-    if (read_small_file(root, path, ret_text))
-        return true;
-    snprintf(path, sizeof(path), "%s/%s", mount, name);
-    return read_small_file(root, path, ret_text);
-}
-
-/* g: NULL, without a group. Shortens its path, up to the root. */
-static uint64_t limit_of(const char *root, struct group *g)
+/* pid 0: this process. */
+static uint64_t limit_of(const char *root, pid_t pid)
 {
     char text[FILE_BYTES];
     uint64_t limit = UINT64_MAX, v;
+    struct as_cgroup_place p;
 
     if (read_small_file(root, "/proc/meminfo", text) && number_of(text, "MemTotal:", &v))
         limit = v * 1024;
-    if (g) {
-        const char *name = g->v2 ? "memory.max" : "memory.limit_in_bytes";
+    if (as_cgroup_place_find(&p, root, pid, "memory")) {
+        const char *name = p.v2 ? "memory.max" : "memory.limit_in_bytes";
 
         /* every ancestor's limit holds too: the smallest counts */
-        for (;;) {
-            char *slash = strrchr(g->path, '/');
-
+        do {
             /* no limit: "max" in v2, which is no number; a huge number in v1 */
-            if (group_file(root, g, name, text) && number_of(text, "", &v) && v > 0)
+            if (as_cgroup_place_read(&p, root, name, text, sizeof(text)) &&
+                number_of(text, "", &v) && v > 0)
                 limit = AS_MIN(limit, v);
-            if (!slash)
-                break;
-            *slash = 0;
-        }
+        } while (as_cgroup_place_up(&p));
     }
     return limit == UINT64_MAX ? 0 : limit;
 }
 
 uint64_t as_memory_limit(const char *root)
 {
-    struct group g;
-
-    return limit_of(root, find_group(root, &g) ? &g : NULL);
+    return limit_of(root, 0);
 }
 
 uint64_t as_memory_limit_of(const char *root, pid_t pid)
 {
-    struct group g;
-
-    return limit_of(root, as_cgroup_of_pid(root, pid, g.path, &g.v2) ? &g : NULL);
+    return limit_of(root, pid);
 }
 
 /* The counter of the whole machine may blame memory for an unrelated SIGKILL at the same moment.
@@ -105,11 +74,12 @@ uint64_t as_memory_limit_of(const char *root, pid_t pid)
 uint64_t as_memory_limit_oom_kills(const char *root)
 {
     char text[FILE_BYTES];
-    struct group g;
+    struct as_cgroup_place p;
     uint64_t v = 0;
 
-    if (find_group(root, &g) &&
-        group_file(root, &g, g.v2 ? "memory.events" : "memory.oom_control", text) &&
+    if (as_cgroup_place_find(&p, root, 0, "memory") &&
+        as_cgroup_place_read(&p, root, p.v2 ? "memory.events" : "memory.oom_control", text,
+                             sizeof(text)) &&
         number_of(text, "oom_kill ", &v))
         return v;
     if (read_small_file(root, "/proc/vmstat", text) && number_of(text, "oom_kill ", &v))

@@ -1,6 +1,7 @@
 #include "io/process/cgroup.h"
 
 #include "base/str.h"
+#include "io/process/cgroup_place.h"
 #include "io/process/proc.h"
 
 #include <dirent.h>
@@ -19,60 +20,20 @@
 
 /* File formats: cgroups(7); the kernel's admin-guide, cgroup-v1/memory and cgroup-v2. */
 
-/* As as_cgroup_of_self, for any process: "self", "123". */
-static bool group_of(const char *root, const char *process, char ret_path[AS_CGROUP_PATH],
-                     bool *ret_v2)
+/* The folder of the group of a process (0: this one), or the mount's when the group is not visible
+ * (in containers). False: see errno. */
+static bool folder_of(const char *root, pid_t pid, char ret_path[PATH_BYTES], bool *ret_v2)
 {
-    char text[TEXT_BYTES], file[AS_CGROUP_PATH], *rest;
-    bool found = false;
-
-    snprintf(file, sizeof(file), "%s/proc/%s/cgroup", root, process);
-    if (!as_proc_read_file(file, text, sizeof(text)))
-        return false;
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
-
-        if (!path)
-            continue;
-        *path++ = 0;
-        if (strcmp(names + 1, "memory") == 0 || (!found && strcmp(line, "0:") == 0)) {
-            *ret_v2 = names[1] == 0;
-            snprintf(ret_path, AS_CGROUP_PATH, "%s", strcmp(path, "/") ? path : "");
-            found = true;
-            if (!*ret_v2)
-                break;
-        }
-    }
-    return found;
-}
-
-bool as_cgroup_of_self(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2)
-{
-    return group_of(root, "self", ret_path, ret_v2);
-}
-
-bool as_cgroup_of_pid(const char *root, pid_t pid, char ret_path[AS_CGROUP_PATH], bool *ret_v2)
-{
-    char name[16];
-
-    snprintf(name, sizeof(name), "%d", (int)pid);
-    return group_of(root, name, ret_path, ret_v2);
-}
-
-/* The folder of a process's group, or the mount's when the group is not visible (in containers).
- * False: see errno. */
-static bool folder_of(const char *root, const char *process, char ret_path[PATH_BYTES],
-                      bool *ret_v2)
-{
-    char own[AS_CGROUP_PATH];
+    struct as_cgroup_place own;
     const char *mount;
     struct stat st;
 
     errno = ENOENT;
-    if (!group_of(root, process, own, ret_v2))
+    if (!as_cgroup_place_find(&own, root, pid, "memory"))
         return false;
+    *ret_v2 = own.v2;
     mount = *ret_v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    snprintf(ret_path, PATH_BYTES, "%s%s%s", root, mount, own);
+    snprintf(ret_path, PATH_BYTES, "%s%s%s", root, mount, own.path);
     if (stat(ret_path, &st) == 0)
         return true;
     snprintf(ret_path, PATH_BYTES, "%s%s", root, mount);
@@ -124,12 +85,11 @@ static bool file_has_word(const char *folder, const char *file, const char *word
 
 /* The folder in which groups are made. When the server has moved itself to its child group, that is
  * the group above it. */
-static bool parent_folder(const char *root, const char *process, char ret_path[PATH_BYTES],
-                          bool *ret_v2)
+static bool parent_folder(const char *root, pid_t pid, char ret_path[PATH_BYTES], bool *ret_v2)
 {
     size_t n;
 
-    if (!folder_of(root, process, ret_path, ret_v2))
+    if (!folder_of(root, pid, ret_path, ret_v2))
         return false;
     n = strlen(ret_path);
     if (*ret_v2 && n > strlen(SERVER_GROUP) &&
@@ -255,7 +215,7 @@ int as_cgroup_delegate(const char *root, const char *controller, int *ret_errno)
     bool v2;
     int e;
 
-    if (!parent_folder(root, "self", folder, &v2))
+    if (!parent_folder(root, 0, folder, &v2))
         return fail(errno, ret_errno);
     if (!v2 || has_controller_below(folder, controller))
         return 0;
@@ -267,11 +227,10 @@ int as_cgroup_delegate(const char *root, const char *controller, int *ret_errno)
 
 int as_cgroup_check(const char *root, pid_t pid, bool *ret_v2, int *ret_errno)
 {
-    char folder[PATH_BYTES], process[16];
+    char folder[PATH_BYTES];
     int e = 0;
 
-    snprintf(process, sizeof(process), "%d", (int)pid);
-    if (!parent_folder(root, process, folder, ret_v2))
+    if (!parent_folder(root, pid, folder, ret_v2))
         return fail(errno, ret_errno);
     if (*ret_v2 && !has_controller_below(folder, "memory"))
         e = check_delegation(folder, errno, pid);
@@ -304,8 +263,7 @@ int as_cgroup_open(struct as_cgroup *ret_g, const char *root, const char *name, 
     struct as_cgroup g = {.procs = -1};
     int e;
 
-    if (!parent_folder(root, "self", parent, &g.v2) ||
-        (g.v2 && !has_controller_below(parent, "memory")))
+    if (!parent_folder(root, 0, parent, &g.v2) || (g.v2 && !has_controller_below(parent, "memory")))
         return fail(errno, ret_errno);
     snprintf(path, sizeof(path), "%s/" PREFIX "%d-%.128s", parent, (int)getpid(), name);
     if (mkdir(path, 0755) < 0)
@@ -387,7 +345,7 @@ void as_cgroup_remove_stale(const char *root)
     struct dirent *e;
     DIR *d;
 
-    if (!parent_folder(root, "self", parent, &v2))
+    if (!parent_folder(root, 0, parent, &v2))
         return;
     d = opendir(parent);
     while (d && (e = readdir(d))) {

@@ -14,20 +14,11 @@
 
 #include <sys/types.h>
 
-#define AS_CGROUP_PATH 4096u
-
 struct as_cgroup {
     char *path; /* of its folder; NULL: not open */
     bool v2;
     int procs; /* descriptor of its cgroup.procs, for as_proc_spec; -1: not open */
 };
-
-/* The group of this process in the hierarchy that counts memory: "/a/b", or "" for the topmost one.
- * v1 is preferred, since v2 has no memory controller where both are mounted. False: there is none.
- */
-bool as_cgroup_of_self(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2);
-/* Likewise of process `pid`. */
-bool as_cgroup_of_pid(const char *root, pid_t pid, char ret_path[AS_CGROUP_PATH], bool *ret_v2);
 
 /* Prepares our group for groups with a limit below it; call it before a server starts its first
  * child. `controller`: "memory". v1, and a group that is prepared already, need nothing. A group

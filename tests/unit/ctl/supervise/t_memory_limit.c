@@ -2,48 +2,7 @@
  * sample files. */
 #include "ctl/supervise/memory_limit.h"
 
-#include "unit.h"
-
-#include <ftw.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-static char root[64];
-
-static int make_root(void **state AS_UNUSED)
-{
-    snprintf(root, sizeof(root), "/tmp/as_memory_XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st AS_UNUSED, int kind AS_UNUSED,
-                      struct FTW *ftw AS_UNUSED)
-{
-    return remove(path);
-}
-
-static int remove_root(void **state AS_UNUSED)
-{
-    return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-static void write_sample(const char *name, const char *text)
-{
-    char path[256];
-    FILE *f;
-
-    snprintf(path, sizeof(path), "%s%s", root, name);
-    for (char *p = path + strlen(root) + 1; (p = strchr(p, '/')); p++) {
-        *p = 0;
-        mkdir(path, 0700);
-        *p = '/';
-    }
-    f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
+#include "support/sample_root.h"
 
 static void nothing_readable_is_zero(void **state AS_UNUSED)
 {
