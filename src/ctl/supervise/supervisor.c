@@ -116,12 +116,14 @@ static bool is_own_child(void *ctx, pid_t pid)
            (s->upgrade.check && as_process_pid(s->upgrade.check) == pid);
 }
 
-/* At the end of the loop's turn: children of ours were reaped by their pidfds before. */
+/* At the end of the loop's turn: children of ours were reaped by their pidfds before, but for one
+ * that ended during this turn. The next turn's poll finds its pidfd. */
 static void reap_orphans(struct as_task *t)
 {
     struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, orphans);
 
-    as_proc_reap_orphans(is_own_child, s);
+    if (as_proc_reap_orphans(is_own_child, s))
+        as_loop_defer_next_turn(s->loop, &s->orphans);
 }
 
 static void on_signal(struct as_sock *sock, int events AS_UNUSED)

@@ -251,14 +251,15 @@ int as_proc_wait(struct as_proc *p)
     return status;
 }
 
-void as_proc_reap_orphans(bool (*ours)(void *ctx, pid_t pid), void *ctx)
+bool as_proc_reap_orphans(bool (*ours)(void *ctx, pid_t pid), void *ctx)
 {
     for (;;) {
         siginfo_t si = {0};
 
-        if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) < 0 || si.si_pid == 0 ||
-            ours(ctx, si.si_pid))
-            return; /* one of ours is first in line: try again when its owner has reaped it */
+        if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) < 0 || si.si_pid == 0)
+            return false;
+        if (ours(ctx, si.si_pid))
+            return true;
         waitpid(si.si_pid, NULL, WNOHANG);
     }
 }

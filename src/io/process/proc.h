@@ -53,8 +53,10 @@ int as_proc_reap(struct as_proc *p, int *ret_status);
 int as_proc_wait(struct as_proc *p);
 
 /* Reaps dead children that as_proc_spawn did not start: orphans that we inherit as process 1 of a
- * container. `ours` returns true for the pid of a struct as_proc, which its owner reaps. */
-void as_proc_reap_orphans(bool (*ours)(void *ctx, pid_t pid), void *ctx);
+ * container. `ours` returns true for the pid of a struct as_proc, which its owner reaps. True: such
+ * a child has ended and is not reaped yet; orphans may be behind it, for which no further SIGCHLD
+ * comes, so this is to be called again when it was reaped. */
+bool as_proc_reap_orphans(bool (*ours)(void *ctx, pid_t pid), void *ctx);
 
 /* How many CPUs a list such as "0-3,8" names; 0: it is not a list, or a CPU is above 1023. */
 uint32_t as_proc_count_cpus(const char *list);

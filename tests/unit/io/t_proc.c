@@ -345,11 +345,11 @@ static void orphans_are_reaped_and_owned_children_are_not(void **state AS_UNUSED
     assert_int_equal(read(out[0], up, 3), 3);
     pfd = (struct pollfd){.fd = p.pidfd, .events = POLLIN};
     assert_int_equal(poll(&pfd, 1, 10000), 1);
-    as_proc_reap_orphans(not_ours, &p.pid); /* p is dead, and is left to its owner */
+    assert_true(as_proc_reap_orphans(not_ours, &p.pid)); /* p is dead, and is left to its owner */
     as_proc_wait(&p);
     close(in[1]);
     assert_int_equal(waitid(P_ALL, 0, &si, WEXITED | WNOWAIT), 0); /* the orphan has ended */
-    as_proc_reap_orphans(not_ours, &none);
+    assert_false(as_proc_reap_orphans(not_ours, &none));
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
     close(out[0]);

@@ -59,47 +59,47 @@ def as_user(call, *args, uid=OTHER):
     return in_child(become(uid), call, *args)
 
 
-def _libc(name, *args):
+def libc(name, *args):
     if getattr(ctypes.CDLL(None, use_errno=True), name)(*args):
         raise OSError(ctypes.get_errno(), f"{name}{args}: {os.strerror(ctypes.get_errno())}")
 
 
-def _mount(source, target, kind, flags, data=None):
-    _libc("mount", *(v if v is None else str(v).encode() for v in (source, target, kind)), flags,
+def mount(source, target, kind, flags, data=None):
+    libc("mount", *(v if v is None else str(v).encode() for v in (source, target, kind)), flags,
           data if data is None else data.encode())
 
 
-def _open_way_to(path):
+def open_way_to(path):
     """Whoever may not look into a folder above (root's home) gets there by one that holds nothing else."""
     closed = [p for p in reversed(path.parents) if not stat.S_IMODE(p.stat().st_mode) & 0o001]
     if not closed:
         return
     aside = tempfile.mkdtemp(prefix="as-", dir="/tmp")
-    _mount(path, aside, None, MS_BIND)
-    _mount("none", closed[0], "tmpfs", 0, "mode=755")
+    mount(path, aside, None, MS_BIND)
+    mount("none", closed[0], "tmpfs", 0, "mode=755")
     path.mkdir(parents=True)
-    _mount(aside, path, None, MS_BIND)
-    _libc("umount2", aside.encode(), 2)
+    mount(aside, path, None, MS_BIND)
+    libc("umount2", aside.encode(), 2)
     os.rmdir(aside)
 
 
 def enter_folders(*folders):
     """A mount namespace in which these folders are empty but for this checkout, and every user can run this Python."""
-    _libc("unshare", CLONE_NEWNS)
-    _mount("none", "/", None, MS_REC | MS_PRIVATE)
-    _open_way_to(Path(sys.base_prefix))
+    libc("unshare", CLONE_NEWNS)
+    mount("none", "/", None, MS_REC | MS_PRIVATE)
+    open_way_to(Path(sys.base_prefix))
     checkout = os.open(ROOT, os.O_PATH)
     for folder in folders:
-        _mount("none", folder, "tmpfs", 0, "mode=755")
+        mount("none", folder, "tmpfs", 0, "mode=755")
     if not ROOT.exists():
         ROOT.mkdir(parents=True)
-        _mount(f"/proc/self/fd/{checkout}", ROOT, None, MS_BIND)
+        mount(f"/proc/self/fd/{checkout}", ROOT, None, MS_BIND)
     os.close(checkout)
 
 
 def enter_network(address):
     """A network namespace with nothing but the loopback device, which has this address too."""
-    _libc("unshare", CLONE_NEWNET)
+    libc("unshare", CLONE_NEWNET)
     with socket.socket() as s:
         fcntl.ioctl(s, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
         fcntl.ioctl(s, SIOCSIFADDR, struct.pack("16sHH4s8x", b"lo:1", socket.AF_INET, 0, socket.inet_aton(address)))
