@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 venv=build/venv
 packages=(pkg-config libc6-dev g++ libuv1-dev libnghttp2-dev libssl-dev libwslay-dev zlib1g-dev libsimdjson-dev libxxhash-dev uthash-dev libyaml-dev libdragonbox-dev libsqlite3-dev libprotobuf-c-dev protobuf-compiler protobuf-c-compiler
-          libcmocka-dev nghttp2-client gnutls-bin openssl valgrind curl clang-tidy)
+          libcmocka-dev nghttp2-client gnutls-bin openssl valgrind curl clang-tidy iproute2 systemd)
 done_file=build/.setup${1:+-$1}
 
 fail() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Brings what the tests marked `install` need and Debian does not have into build/compat/: grpc-js and its loader (npm),
-the KServe SDK in an environment of its own, perf_analyzer out of the last wheel of tritonclient that carries it, with the CUDA
+the KServe SDK and the schemas of Kubernetes in environments of their own, perf_analyzer out of the last wheel of tritonclient that carries it, with the CUDA
 runtime library that it is linked to, and the test suites of Starlette and FastAPI with what they import (PyPI).
 
     tests/compat/install.py
@@ -18,6 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 OUT = HERE.parents[1] / "build/compat"
 KSERVE = "kserve==0.21.0"
+SCHEMAS = "kubernetes-validate==1.37.0"  # the schemas of Kubernetes 1.25 to 1.37
 SUITES = HERE / "suites/requirements.txt"
 WHEELS = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.3.101")
 
@@ -38,6 +39,12 @@ def kserve():
     print(f"compat: installing {KSERVE}", flush=True)
     run(sys.executable, "-m", "venv", "kserve")
     run("kserve/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", KSERVE)
+
+
+def kubernetes():
+    print(f"compat: installing {SCHEMAS}", flush=True)
+    run(sys.executable, "-m", "venv", "kubernetes")
+    run("kubernetes/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", SCHEMAS)
 
 
 def perf_analyzer():
@@ -78,6 +85,7 @@ def suites():
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
     for make, text, what in ((node, (HERE / "package.json").read_text(), "node"), (kserve, KSERVE, "kserve"),
+                             (kubernetes, SCHEMAS, "kubernetes"),
                              (perf_analyzer, " ".join(WHEELS), "perf_analyzer"), (suites, SUITES.read_text(), "suites")):
         stamp = OUT / f".{what}"
         if not stamp.exists() or stamp.read_text() != text:
