@@ -48,7 +48,9 @@ struct as_edge_conf {
     uint32_t status_port;    /* the same: its number; 0: off */
     const char *origins;     /* AS_INTERFACE_CLIENTS: web origins whose pages may change the server,
                                 wire/http/origin.h; NULL: none */
-    const struct as_control *api;  /* of AS_INTERFACE_CONTROL */
+    const char *cors_origins;     /* the same: whose pages may read answers, edge/exchange/cors.h */
+    as_ns cors_max_age;           /* how long a browser may remember the answer to a preflight */
+    const struct as_control *api; /* of AS_INTERFACE_CONTROL */
     void (*on_refused)(void *ctx); /* access control has refused something; NULL: nobody asks */
     void *refused_ctx;
     struct as_status_page *status_page; /* of AS_INTERFACE_STATUS; of AS_INTERFACE_CLIENTS, if its

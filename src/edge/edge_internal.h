@@ -68,16 +68,18 @@ struct as_edge {
     uint32_t canary_turn, mirror_turn; /* counters for as_traffic_point */
     struct as_exchange *pool;          /* free exchanges */
     uint64_t pool_low;                 /* least size of the pool since the last trim */
-    uint32_t pool_generation;   /* exchanges of an older one are freed, and not kept in the pool */
-    bool pool_overflowed;       /* exchanges were freed since the last trim: the pool was full */
-    struct as_list websockets;  /* edge/websocket/websocket.h */
-    bool websockets_drained;    /* new ones are closed at once */
-    struct as_list streams;     /* streaming calls: edge/grpc/stream.h */
-    struct as_task stream_turn; /* due while a stream has used up its share of a turn */
-    struct as_compressor compressor; /* compresses and inflates messages */
-    struct as_json *json;            /* NULL until the first request in JSON */
-    struct as_helper helper;         /* a thread for large work: edge/exchange/offload.h */
-    struct as_json *large_json;      /* the helper's; NULL until the first large request in JSON */
+    uint32_t pool_generation; /* exchanges of an older one are freed, and not kept in the pool */
+    bool pool_overflowed;     /* exchanges were freed since the last trim: the pool was full */
+    struct as_http_header over_limit[3]; /* fields of an answer without an exchange, until it is
+                                            written in the same turn: exchange/cors.h */
+    struct as_list websockets;           /* edge/websocket/websocket.h */
+    bool websockets_drained;             /* new ones are closed at once */
+    struct as_list streams;              /* streaming calls: edge/grpc/stream.h */
+    struct as_task stream_turn;          /* due while a stream has used up its share of a turn */
+    struct as_compressor compressor;     /* compresses and inflates messages */
+    struct as_json *json;                /* NULL until the first request in JSON */
+    struct as_helper helper;             /* a thread for large work: edge/exchange/offload.h */
+    struct as_json *large_json; /* the helper's; NULL until the first large request in JSON */
     struct as_listener listeners[AS_EDGE_LISTENERS];
     uint32_t n_listeners;
     bool loopback;         /* a listener is bound to a loopback address */

@@ -122,6 +122,8 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o)
         .status_host = as_option_str(o, AS_OPT_STATUS_HOST),
         .status_port = (uint32_t)as_option_u64(o, AS_OPT_STATUS_PORT),
         .origins = as_option_str(o, AS_OPT_ALLOW_ORIGIN),
+        .cors_origins = as_option_str(o, AS_OPT_CORS_ORIGIN),
+        .cors_max_age = as_option_ns(o, AS_OPT_CORS_MAX_AGE),
         .h1 = {.max_line = (uint32_t)as_option_u64(o, AS_OPT_MAX_REQUEST_LINE),
                .max_header_bytes = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADER_BYTES),
                .max_headers = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADERS),

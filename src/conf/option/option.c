@@ -208,6 +208,18 @@ static int check_header(const struct as_option_set *o, enum as_option_id id, str
     return AS_EINVALID;
 }
 
+static int check_origins(const struct as_option_set *o, enum as_option_id id, struct as_buf *err)
+{
+    struct as_str bad;
+
+    if (as_origin_list_is_valid(as_str_of(o->v[id].s), &bad))
+        return 0;
+    as_buf_printf(err, "--%s: '%.*s' is not like https://host or http://host:port%s",
+                  as_option_key(id), AS_STR_FMT(bad),
+                  as_str_eq(bad, AS_STR("*")) ? "; every origin is to be named" : "");
+    return AS_EINVALID;
+}
+
 /* Checks that need more than one option, or more than a row can say. */
 static int check_together(const struct as_option_set *o, struct as_buf *err)
 {
@@ -221,11 +233,8 @@ static int check_together(const struct as_option_set *o, struct as_buf *err)
 
     struct as_str bad;
 
-    if (!as_origin_list_is_valid(as_str_of(o->v[AS_OPT_ALLOW_ORIGIN].s), &bad)) {
-        as_buf_printf(err, "--%s: '%.*s' is not like https://host or http://host:port",
-                      as_option_key(AS_OPT_ALLOW_ORIGIN), AS_STR_FMT(bad));
+    if (check_origins(o, AS_OPT_ALLOW_ORIGIN, err) || check_origins(o, AS_OPT_CORS_ORIGIN, err))
         return AS_EINVALID;
-    }
     if (!as_plugin_list_is_valid(as_str_of(o->v[AS_OPT_ROUTER_PLUGIN].s), &bad)) {
         as_buf_printf(err, "--%s: '%.*s' is not DEPLOYMENT=FILE, or its deployment comes twice",
                       as_option_key(AS_OPT_ROUTER_PLUGIN), AS_STR_FMT(bad));

@@ -40,6 +40,11 @@
       "any Host is accepted")                                                                      \
     X(METRICS_ON_CLIENT_PORT, "metrics-on-client-port", BOOL, 0, 1, "off", "", RD, "Listening",    \
       "also serve /metrics on the port of clients, to all of them, ahead of any application")      \
+    X(CORS_ORIGIN, "cors-origin", STRING, 0, 4095, "", "ORIGINS", RD, "Listening",                 \
+      "web pages of these sites may call models and applications and read the answers: "           \
+      "https://HOST[:PORT], separated by commas")                                                  \
+    X(CORS_MAX_AGE, "cors-max-age", DURATION, 0, 86400 * AS_SEC, "10m", "", RD, "Listening",       \
+      "time for which a browser may remember that it may send such a request")                     \
     X(MANAGEMENT, "management", STRING, 0, 262, "", "ADDRESS:PORT", RB, "Listening",               \
       "also let workers register over TCP; they can always use management.sock")                   \
     X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RD,             \

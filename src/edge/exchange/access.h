@@ -2,8 +2,9 @@
  * conn/conn.c checks.
  *
  * Clients: open to everyone, but web pages of other sites may not change the server. gRPC needs no
- * such check: a page can send application/grpc only after a CORS preflight, which the server does
- * not grant, and gRPC-Web is not supported.
+ * such check where the server grants no CORS preflight, without which a page cannot send
+ * application/grpc; with --cors-origin every gRPC call with an Origin is checked as a change
+ * (edge/exchange/cors.h). gRPC-Web is not supported.
  *
  * Management: over a unix socket only the server's own user and root (SO_PEERCRED); over TCP every
  * request must carry the token. Requests of web pages are refused, whatever their origin: a page

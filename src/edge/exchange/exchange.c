@@ -3,6 +3,7 @@
 #include "base/counter.h"
 #include "base/memory/slab.h"
 #include "edge/exchange/access.h"
+#include "edge/exchange/cors.h"
 #include "edge/exchange/client_timeouts.h"
 #include "edge/exchange/dispatch_query.h"
 #include "edge/exchange/offload.h"
@@ -367,10 +368,13 @@ static void answer_no_memory(struct as_conn *c, uint32_t stream, const struct as
         {{"grpc-status", 11}, {"8", 1}},
         {{"grpc-message", 12}, {"no memory for the request", 25}},
     };
-    struct as_http_answer a = {.status = 503};
+    struct as_http_header plain[AS_CORS_FIELDS];
+    struct as_http_answer a = {.status = 503, .headers = plain};
 
     if (is_grpc(head))
         a = (struct as_http_answer){.status = 200, .headers = grpc, .n_headers = AS_COUNT(grpc)};
+    else
+        as_cors_put(c->edge, head, plain, &a.n_headers);
     as_conn_answer(c, stream, &a);
     as_conn_schedule_flush(c);
 }
@@ -475,6 +479,8 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
         fail_over_max_requests(x);
     else if (__builtin_expect(!c->trusted, 0))
         as_access_check_request(x);
+    else if (x->grpc && as_cors_may_be_page(c->edge, head))
+        as_access_check_change(x);
     x->kind->start(x);
     if (x->state == AS_EXCHANGE_RECEIVING && !head->end_stream && !x->streaming)
         as_client_timeouts_start_upload(x);
@@ -513,6 +519,19 @@ static void on_drained(void *conn AS_UNUSED, void *req)
         x->answer.ops->drained(x);
 }
 
+/* To an answer whose fields are to stay valid: they are in the loop's part of the edge. */
+static void put_cors(struct as_edge *e, const struct as_http_head *head, struct as_http_answer *a)
+{
+    uint32_t n = 0;
+
+    static_assert(AS_COUNT(e->over_limit) == AS_CORS_FIELDS, "room for all of them");
+    as_cors_put(e, head, e->over_limit, &n);
+    if (n) {
+        a->headers = e->over_limit;
+        a->n_headers = n;
+    }
+}
+
 /* Metadata over a limit: gRPC answers RESOURCE_EXHAUSTED, plain HTTP 431. */
 static void on_over_limit(void *conn, const struct as_http_head *head, struct as_http_answer *a)
 {
@@ -527,6 +546,8 @@ static void on_over_limit(void *conn, const struct as_http_head *head, struct as
     if (is_grpc(head))
         *a = (struct as_http_answer){
             .status = 200, .headers = headers, .n_headers = AS_COUNT(headers)};
+    else
+        put_cors(c->edge, head, a);
 }
 
 const struct as_http_ops as_exchange_ops = {

@@ -1,6 +1,7 @@
 /* POST …/generate and …/generate_stream: a flat JSON object in; a JSON object or a stream of
  * server-sent events out. */
 #include "edge/exchange/client_timeouts.h"
+#include "edge/exchange/cors.h"
 #include "edge/grpc/stream.h"
 #include "edge/infer/infer.h"
 #include "edge/infer/infer_json.h"
@@ -192,14 +193,15 @@ static void on_fail(struct as_exchange *x, uint32_t status AS_UNUSED, struct as_
 
 static void send_headers(struct events *e)
 {
-    static const struct as_http_header headers[] = {
+    struct as_http_header headers[2 + AS_CORS_FIELDS] = {
         {{"content-type", 12}, {"text/event-stream; charset=utf-8", 32}},
         {{"cache-control", 13}, {"no-cache", 8}},
     };
-    struct as_http_answer a = {.status = 200, .headers = headers, .n_headers = AS_COUNT(headers)};
+    struct as_http_answer a = {.status = 200, .headers = headers, .n_headers = 2};
 
     if (e->headers_sent)
         return;
+    as_cors_put(e->x->edge, e->x->head, headers, &a.n_headers);
     e->headers_sent = true;
     e->x->answer.on_fail = on_fail; /* until here an error is an HTTP error */
     as_conn_begin(e->x->conn, e->x->stream, &a);

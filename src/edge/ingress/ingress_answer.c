@@ -2,6 +2,7 @@
  * reads. Errors before the head are texts; behind it the stream or the connection is reset, so that
  * no client takes a part of an answer for the whole. */
 #include "edge/exchange/client_timeouts.h"
+#include "edge/exchange/cors.h"
 #include "edge/ingress/ingress.h"
 #include "edge/websocket/websocket.h"
 #include "wire/http/http_field.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 
 #define HIGH_WATER 65536u /* bytes that wait for the client; above it no more are granted */
-#define ADDED      4u     /* fields of ours: date, server, x-request-id, content-length */
+#define ADDED      (4u + AS_CORS_FIELDS) /* of ours: date, server, x-request-id, content-length */
 #define SERVER     "anyserve"
 
 /* --- the head --- */
@@ -19,6 +20,7 @@ struct head {
     struct as_http_header *fields;
     uint32_t n;
     bool has_date, has_server, has_id;
+    bool has_cors; /* the handler says itself whose pages may read the answer */
 };
 
 /* The name in lower case; the handler may have chosen another. Empty: no memory. */
@@ -81,6 +83,8 @@ static const char *add_field(struct as_ingress *g, struct head *h, const struct 
         once = &h->has_server;
     } else if (as_str_eq(f.name, AS_STR("x-request-id"))) {
         once = &h->has_id;
+    } else if (as_str_eq(f.name, AS_STR("access-control-allow-origin"))) {
+        h->has_cors = true;
     }
     if (once && *once)
         return NULL;
@@ -117,6 +121,8 @@ static const char *make_head(struct as_ingress *g, const struct as_frame_http_he
         h->fields[h->n++] = (struct as_http_header){AS_STR("server"), AS_STR(SERVER)};
     if (!h->has_id)
         h->fields[h->n++] = (struct as_http_header){AS_STR("x-request-id"), g->open.id};
+    if (!h->has_cors && from->status >= 200)
+        as_cors_put(g->x->edge, g->x->head, h->fields, &h->n);
     return NULL;
 }
 

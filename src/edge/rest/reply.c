@@ -1,10 +1,11 @@
 /* Answers to plain HTTP requests, compressed if configured. */
 #include "base/counter.h"
 #include "edge/exchange/client_timeouts.h"
+#include "edge/exchange/cors.h"
 #include "edge/rest/rest.h"
 #include "edge/rest/rest_body.h"
 
-#define HEADERS_MAX (AS_REST_EXTRA + 5u)
+#define HEADERS_MAX (AS_REST_EXTRA + AS_CORS_FIELDS + 5u)
 
 static const struct as_str json_type = {"application/json", 16};
 
@@ -62,6 +63,7 @@ static void write_reply(struct as_exchange *x, const struct as_rest_reply *r,
     AS_ASSERT(r->n_extra <= AS_REST_EXTRA);
     for (uint32_t i = 0; i < r->n_extra; i++)
         h[a.n_headers++] = r->extra[i];
+    as_cors_put(x->edge, x->head, h, &a.n_headers);
     as_conn_schedule_flush(x->conn);
     as_conn_answer(x->conn, x->stream, &a);
 }

@@ -1,6 +1,7 @@
 #include "edge/rest/rest.h"
 
 #include "edge/exchange/access.h"
+#include "edge/exchange/cors.h"
 #include "edge/exchange/client_timeouts.h"
 #include "edge/rest/landing_page.h"
 #include "edge/rest/rest_body.h"
@@ -167,6 +168,18 @@ static bool is_client_metrics(const struct as_exchange *x, struct as_str path)
            as_str_eq(path, AS_STR(AS_REST_METRICS));
 }
 
+static bool answer_preflight(struct as_exchange *x)
+{
+    struct as_http_header fields[AS_CORS_PREFLIGHT];
+    char text[AS_CORS_TEXT];
+    uint32_t n;
+
+    if (!as_cors_is_preflight(x->edge, x->head, fields, &n, text))
+        return false;
+    as_rest_send(x, &(struct as_rest_reply){.status = 204, .extra = fields, .n_extra = n});
+    return true;
+}
+
 static void start(struct as_exchange *x)
 {
     struct as_str path = x->head->path, query = {0};
@@ -177,7 +190,7 @@ static void start(struct as_exchange *x)
     char allow[ALLOW_ROOM];
     bool is_rpc;
 
-    if (x->state != AS_EXCHANGE_RECEIVING)
+    if (x->state != AS_EXCHANGE_RECEIVING || answer_preflight(x))
         return;
     if (is_method(x, "OPTIONS") && as_str_eq(path, AS_STR("*"))) { /* the server as a whole */
         answer_allow(x, 204, "", ALLOW_ANY);
