@@ -49,6 +49,7 @@ ROOMS = {
     "conf/spec": ["conf/option"],
     "core/autoscale": [],
     "core/dispatch": ["core/protect", "core/queue", "core/route"],
+    "core/keys": [],
     "core/protect": ["core/replicas"],
     "core/queue": [],
     "core/registry": ["core/queue"],

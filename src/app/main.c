@@ -8,6 +8,7 @@
 #include "app/commands/doctor.h"
 #include "app/commands/file_commands.h"
 #include "app/commands/history.h"
+#include "app/commands/keys.h"
 #include "app/commands/logs.h"
 #include "app/commands/shutdown.h"
 #include "app/commands/simulate.h"
@@ -101,6 +102,9 @@ const struct as_command as_commands[] = {
      AS_SCOPE_SHUTDOWN, 0, 0, false, as_shutdown_main},
     {"doctor", "", "check this machine and the server that runs on it, and advise what to do",
      AS_SCOPE_DOCTOR, 0, 0, false, as_doctor_main},
+    {"keys", "add|list|revoke [NAME]",
+     "add an API key to a file and print it once, list the keys of the file, or revoke one",
+     AS_SCOPE_KEYS, 1, 2, false, as_keys_main},
     {"check", "FILE", "read a deployment file and report its errors", AS_SCOPE_CHECK, 1, 1, false,
      as_check_main},
     {"build", "TARGET", "write the deployment file of a Python file or module", AS_SCOPE_BUILD, 1,
@@ -209,7 +213,7 @@ static void help_one(struct as_buf *b, const struct as_command *c, bool all)
         return;
     as_buf_str(b, "\n");
     /* these commands have few options */
-    all = all || (c->scope & (AS_SCOPE_FIND | AS_SCOPE_CHECK | AS_SCOPE_BUILD));
+    all = all || (c->scope & (AS_SCOPE_FIND | AS_SCOPE_CHECK | AS_SCOPE_BUILD | AS_SCOPE_KEYS));
     as_option_help(b, c->scope, all);
     if (!all)
         as_buf_str(b, "\n--help-all shows every option; `anyserve help` shows the exit codes.\n");

@@ -21,6 +21,19 @@ static uint32_t rotate(uint32_t v, unsigned bits)
     return v >> bits | v << (32 - bits);
 }
 
+/* One round; the eight words are renamed from round to round instead of being moved. */
+static inline void add_round(uint32_t v[8], unsigned i, uint32_t word)
+{
+    uint32_t *a = &v[(0 - i) & 7], *d = &v[(3 - i) & 7], *h = &v[(7 - i) & 7];
+    uint32_t b = v[(1 - i) & 7], c = v[(2 - i) & 7];
+    uint32_t e = v[(4 - i) & 7], f = v[(5 - i) & 7], g = v[(6 - i) & 7];
+    uint32_t t = *h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) +
+                 round_constants[i] + word;
+
+    *d += t;
+    *h = t + (rotate(*a, 2) ^ rotate(*a, 13) ^ rotate(*a, 22)) + ((*a & b) ^ (*a & c) ^ (b & c));
+}
+
 static void add_block(uint32_t h[8], const uint8_t *p)
 {
     uint32_t w[64], v[8];
@@ -34,21 +47,15 @@ static void add_block(uint32_t h[8], const uint8_t *p)
                (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
     }
     memcpy(v, h, sizeof(v));
-    for (unsigned i = 0; i < 64; i++) {
-        uint32_t t1 = v[7] + (rotate(v[4], 6) ^ rotate(v[4], 11) ^ rotate(v[4], 25)) +
-                      ((v[4] & v[5]) ^ (~v[4] & v[6])) + round_constants[i] + w[i];
-        uint32_t t2 = (rotate(v[0], 2) ^ rotate(v[0], 13) ^ rotate(v[0], 22)) +
-                      ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
-
-        memmove(v + 1, v, 7 * sizeof(*v));
-        v[4] += t1;
-        v[0] = t1 + t2;
+    for (unsigned i = 0; i < 64; i += 8) {
+        for (unsigned k = 0; k < 8; k++) /* unrolled by the compiler: the indices are constants */
+            add_round(v, i + k, w[i + k]);
     }
     for (unsigned i = 0; i < 8; i++)
         h[i] += v[i];
 }
 
-void as_sha256_hex(struct as_str s, char ret_hex[AS_SHA256_HEX + 1])
+void as_sha256(struct as_str s, uint8_t ret_digest[AS_SHA256_BYTES])
 {
     uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
@@ -67,7 +74,16 @@ void as_sha256_hex(struct as_str s, char ret_hex[AS_SHA256_HEX + 1])
     for (size_t i = 0; i < padded; i += BLOCK)
         add_block(h, tail + i);
     for (size_t i = 0; i < 8; i++)
-        snprintf(ret_hex + 8 * i, 9, "%08x", h[i]);
+        as_be_put32(ret_digest + 4 * i, h[i]);
+}
+
+void as_sha256_hex(struct as_str s, char ret_hex[AS_SHA256_HEX + 1])
+{
+    uint8_t digest[AS_SHA256_BYTES];
+
+    as_sha256(s, digest);
+    for (size_t i = 0; i < sizeof(digest); i++)
+        snprintf(ret_hex + 2 * i, 3, "%02x", digest[i]);
 }
 
 bool as_sha256_is_hex(struct as_str s)

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "conf/option/option_keys.h"
 #include "conf/option/option_listening.h"
 #include "conf/option/option_simulation.h"
 
@@ -35,6 +36,7 @@
 #define AS_SCOPE_SCALE      0x2000000u
 #define AS_SCOPE_HISTORY    0x8000000u
 #define AS_SCOPE_SIMULATE   0x10000000u
+#define AS_SCOPE_KEYS       0x4000u
 
 /* Combinations. R: the commands that start a server; C: the controller; D: the dispatcher; B:
  * basic.
@@ -61,6 +63,7 @@
 #define AS_SCOPE_CB (AS_SCOPE_IB | AS_SCOPE_BASIC)    /* calls: infer and bench */
 #define AS_SCOPE_LB (AS_SCOPE_BENCH | AS_SCOPE_BASIC) /* load: bench only */
 #define AS_SCOPE_SB (AS_SCOPE_SIMULATE | AS_SCOPE_BASIC)
+#define AS_SCOPE_KB (AS_SCOPE_KEYS | AS_SCOPE_BASIC)
 /* of queues: the server and its simulation */
 #define AS_SCOPE_Q  (AS_SCOPE_RD | AS_SCOPE_SIMULATE)
 #define AS_SCOPE_QB (AS_SCOPE_Q | AS_SCOPE_BASIC)
@@ -80,6 +83,7 @@ enum as_option_type {
  * placeholder of its value in --help ("ADDRESS"). */
 #define AS_OPTION_TABLE(X)                                                                         \
     AS_OPTION_LISTENING_TABLE(X)                                                                   \
+    AS_OPTION_KEYS_TABLE(X)                                                                        \
     X(STATE_DIR, "state-dir", STRING, 0, 4095, "", "DIR",                                          \
       START | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC | AS_SCOPE_DOCTOR, "Deployment",                \
       "state of deployments; default $XDG_STATE_HOME/anyserve, for root /var/lib/anyserve")        \

@@ -1,38 +1,10 @@
 #include "ctl/state/token.h"
 
+#include "ctl/state/secret_file.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-/* By the open descriptor: the file that is checked is the one that is read. */
-static int check_file(int fd, const char *path, struct as_buf *err)
-{
-    struct stat st;
-
-    if (fstat(fd, &st) < 0) {
-        as_buf_printf(err, "cannot look at the token file %s: %s", path, strerror(errno));
-        return AS_EIO;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        as_buf_printf(err, "the token file %s is not a regular file", path);
-        return AS_EINVALID;
-    }
-    if (st.st_uid != geteuid() && st.st_uid != 0) {
-        as_buf_printf(err, "the token file %s belongs to user %u, not to this one", path,
-                      (unsigned)st.st_uid);
-        return AS_EDENIED;
-    }
-    if (st.st_mode & 077) {
-        as_buf_printf(err,
-                      "the token file %s may be used by others (mode %04o); make it private: "
-                      "chmod 600 %s",
-                      path, (unsigned)(st.st_mode & 07777), path);
-        return AS_EDENIED;
-    }
-    return 0;
-}
 
 /* b64token = 1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"=" */
 static bool is_valid_token(struct as_str s)
@@ -52,15 +24,12 @@ int as_token_read(const char *path, char ret_token[AS_TOKEN_MAX + 1], struct as_
 {
     char text[AS_TOKEN_MAX + 3]; /* and "\r\n", and one byte to see that it is too long */
     struct as_str token = {text, 0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc;
     ssize_t n;
+    int fd, rc = as_secret_file_open(path, "token file", &fd, err);
 
-    if (fd < 0) {
-        as_buf_printf(err, "cannot open the token file %s: %s", path, strerror(errno));
-        return errno == ENOENT ? AS_ENOTFOUND : errno == EACCES ? AS_EDENIED : AS_EIO;
-    }
-    rc = check_file(fd, path, err);
-    n = rc ? 0 : read(fd, text, sizeof(text));
+    if (rc)
+        return rc;
+    n = read(fd, text, sizeof(text));
     if (n < 0) {
         as_buf_printf(err, "cannot read the token file %s: %s", path, strerror(errno));
         rc = AS_EIO;
