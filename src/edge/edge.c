@@ -8,6 +8,7 @@
 #include "edge/grpc/stream.h"
 #include "edge/rest/rest.h"
 #include "edge/websocket/websocket.h"
+#include "io/random.h"
 #include "io/socket/peer.h"
 #include "wire/json/json.h"
 
@@ -255,8 +256,11 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
                 const struct as_log *log)
 {
     struct as_edge *e = as_xalloc(sizeof(*e));
+    uint8_t secret[AS_SIPHASH_SECRET];
     int err;
 
+    as_random_bytes(secret, sizeof(secret));
+    as_key_cache_init(&e->keys, secret);
     e->loop = loop;
     e->conf = *conf;
     e->budgets = budgets;
@@ -390,11 +394,17 @@ void as_edge_free(struct as_edge *e)
     if (!e)
         return;
     as_exchange_pool_free(e);
+    as_key_cache_fini(&e->keys);
     as_json_free(e->json);
     as_json_free(e->large_json);
     as_tls_buffer_free(e->tls_buffer);
     free(e->rx);
     free(e);
+}
+
+void as_edge_set_keys(struct as_edge *e, struct as_key_table *t)
+{
+    as_key_cache_set_table(&e->keys, t);
 }
 
 struct as_mbox *as_edge_mailbox(struct as_edge *e)

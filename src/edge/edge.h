@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/memory/budget.h"
+#include "core/keys/key_table.h"
 #include "io/shm.h"
 #include "io/tls/tls_server.h"
 #include "link/fleet/fleet.h"
@@ -95,6 +96,7 @@ struct as_edge_conf {
     struct as_shm *shm; /* shared memory of clients, one table for all loops; NULL: not allowed */
     struct as_log *log; /* the log whose level clients may set; NULL: not allowed */
     bool control;       /* clients may load and unload models */
+    bool api_keys;      /* AS_INTERFACE_CLIENTS: requests need a key: as_edge_set_keys */
 };
 
 /* The RPCs that are served and counted; the table of names is in edge/methods/grpc_service.c. */
@@ -209,6 +211,7 @@ struct as_edge_stat {  /* read by any thread: base/counter.h */
     uint64_t calls_refused[2];     /* inferences that named a target of calls: plain HTTP, gRPC */
     uint64_t websockets;           /* that are open */
     uint64_t ws_received, ws_sent; /* messages of websockets, from and to clients */
+    uint64_t keys_refused[AS_KEY_REFUSALS]; /* requests, by what is wrong with their API key */
     uint64_t unauthenticated; /* requests refused for want of a valid token, or of a known origin */
 };
 
@@ -232,6 +235,8 @@ int as_edge_adopt(struct as_edge *e, int fd);
  * loop when no connection is left. successor: a socket to the dispatcher that takes over
  * connections, owned by the edge from here on; or -1. */
 void as_edge_drain(struct as_edge *e, int successor, void (*drained)(void *arg), void *arg);
+/* From now on these API keys are valid; a reference is taken. Before the first call, none is. */
+void as_edge_set_keys(struct as_edge *e, struct as_key_table *t);
 /* The server is about to shut down. The edge goes on serving, but reports that neither the server
  * nor any model is ready. */
 void as_edge_announce_shutdown(struct as_edge *e);

@@ -6,6 +6,7 @@
 #ifndef AS_EDGE_EDGE_INTERNAL_H
 #define AS_EDGE_EDGE_INTERNAL_H
 
+#include "core/keys/key_cache.h"
 #include "edge/conn/connection_handover.h"
 #include "edge/conn/linger.h"
 #include "edge/edge.h"
@@ -32,7 +33,8 @@ struct as_exchange;
 #define AS_EDGE_LOG_CALL         (AS_CLOSE_REASONS + 5) /* plain HTTP, then gRPC */
 #define AS_EDGE_LOG_ANSWER       (AS_CLOSE_REASONS + 7)
 #define AS_EDGE_LOG_WEBSOCKET    (AS_CLOSE_REASONS + 8)
-#define AS_EDGE_LOGS             (AS_CLOSE_REASONS + 9)
+#define AS_EDGE_LOG_KEY          (AS_CLOSE_REASONS + 9)
+#define AS_EDGE_LOGS             (AS_CLOSE_REASONS + 10)
 
 struct as_listener { /* sock: a duplicate of the shared descriptor */
     struct as_sock sock;
@@ -76,6 +78,7 @@ struct as_edge {
     bool websockets_drained;             /* new ones are closed at once */
     struct as_list streams;              /* streaming calls: edge/grpc/stream.h */
     struct as_task stream_turn;          /* due while a stream has used up its share of a turn */
+    struct as_key_cache keys;            /* of --api-keys */
     struct as_compressor compressor;     /* compresses and inflates messages */
     struct as_json *json;                /* NULL until the first request in JSON */
     struct as_helper helper;             /* a thread for large work: edge/exchange/offload.h */

@@ -54,6 +54,7 @@ static int set_up_lanes(struct as_dispatcher *d)
     conf.shm = d->shm;
     conf.tls = d->reload.tls;
     conf.control = as_option_bool(d->opts, AS_OPT_ALLOW_CLIENT_CONTROL);
+    conf.api_keys = as_option_str(d->opts, AS_OPT_API_KEYS)[0] != 0;
     conf.log = conf.control ? &d->log : NULL;
     if (as_option_bool(d->opts, AS_OPT_METRICS_ON_CLIENT_PORT))
         conf.status_page = &d->status_page;
@@ -70,6 +71,7 @@ static int set_up_lanes(struct as_dispatcher *d)
         d->status_page.edges[d->status_page.n_edges++] = l->edge;
     }
     d->status_page.n_loops = d->n_lanes;
+    as_dispatcher_open_keys(d);
     return 0;
 }
 
@@ -165,6 +167,7 @@ static void tear_down(struct as_dispatcher *d)
     as_fleet_free(d->fleet);
     as_outbox_flush(&d->outbox, d->control.fd);
     as_outbox_fini(&d->outbox);
+    as_dispatcher_close_keys(d);
     as_sock_close(&d->control, NULL);
     as_timer_close(&d->end_timer, NULL);
     as_timer_close(&d->admit_timer, NULL);

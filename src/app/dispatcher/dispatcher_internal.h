@@ -3,7 +3,7 @@
  * dispatcher.c sets the process up and tears it down, dispatcher_messages.c exchanges messages with
  * the supervisor, dispatcher_load.c tells the controller what autoscaling needs,
  * dispatcher_shutdown.c drains and stops the loops, dispatcher_heartbeat.c reports that they turn,
- * dispatcher_reload.c reads certificates again.
+ * dispatcher_keys.c reads API keys, dispatcher_reload.c reads certificates again.
  */
 #ifndef AS_APP_DISPATCHER_INTERNAL_H
 #define AS_APP_DISPATCHER_INTERNAL_H
@@ -56,6 +56,22 @@ struct as_dispatcher_reload {
     struct as_buf outcome; /* of the job */
 };
 
+/* An editor writes a file in steps, and may write several. */
+#define AS_DISPATCHER_KEYS_QUIET (50 * AS_MS)
+
+/* --api-keys: dispatcher_keys.c. The thread that reads the file owns `result` and `why` until its
+ * letter `done` is opened. */
+struct as_dispatcher_keys {
+    struct as_key_table *table;  /* the newest one; NULL: none was read */
+    struct as_file_watch *watch; /* NULL: no --api-keys */
+    struct as_timer quiet;
+    bool reading, again; /* the thread runs; the file has changed since it began */
+    pthread_t thread;
+    struct as_key_table *former, *result;
+    struct as_buf why;
+    struct as_letter done;
+};
+
 /* only moves forward */
 enum as_dispatcher_phase {
     AS_DISPATCHER_SERVING,
@@ -79,6 +95,7 @@ struct as_dispatcher {
     struct as_fleet *fleet;
     struct as_edge_budgets budgets;
     struct as_status_page status_page;
+    struct as_dispatcher_keys keys;
     struct as_shm *shm;     /* shared memory of clients, for all lanes; NULL: not allowed */
     struct as_edge *status; /* on lane 0's loop; serves to the end */
     struct as_edge_budgets status_budgets;
@@ -127,6 +144,15 @@ void as_dispatcher_on_admit_timeout(struct as_timer *t);
 void as_dispatcher_send(struct as_dispatcher *d, const struct as_ctl_message *m);
 void as_dispatcher_send_text(struct as_dispatcher *d, enum as_ctl_type type, struct as_str replica,
                              struct as_str token, struct as_str text);
+
+/* --- dispatcher_keys.c --- */
+
+/* Reads the file of API keys, if there is one, for the lanes, which exist; and watches it. */
+void as_dispatcher_open_keys(struct as_dispatcher *d);
+void as_dispatcher_close_keys(struct as_dispatcher *d); /* lanes have ended; before their loop */
+/* Reads the file now, on the calling loop, which is lane 0's, and makes its keys the valid ones. 0,
+ * also without --api-keys; an AS_E… with a sentence in `err`: the former keys stay. Logs either. */
+int as_dispatcher_reload_keys(struct as_dispatcher *d, struct as_buf *err);
 
 /* --- dispatcher_load.c --- */
 

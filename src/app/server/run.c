@@ -9,6 +9,7 @@
 #include "app/server/resume.h"
 #include "conf/option/exit_code.h"
 #include "conf/spec/spec.h"
+#include "ctl/state/key_file.h"
 #include "ctl/state/runtime_dir.h"
 #include "ctl/state/token.h"
 #include "ctl/supervise/supervisor.h"
@@ -334,6 +335,19 @@ static int describe(struct run *r, struct as_buf *err)
     return rc;
 }
 
+/* Before anything listens; the dispatcher reads the file itself. */
+static int check_keys(const struct as_option_set *opts, struct as_buf *err)
+{
+    const char *path = as_option_str(opts, AS_OPT_API_KEYS);
+    struct as_key_table *t = NULL;
+    int rc = path[0] ? as_key_file_load(path, (uint32_t)as_option_u64(opts, AS_OPT_MAX_API_KEYS),
+                                        NULL, &t, err)
+                     : 0;
+
+    as_key_table_unref(t);
+    return rc ? AS_EXIT_CODE_CONFIG : AS_EXIT_CODE_OK;
+}
+
 static int set_up_and_supervise(struct run *r, struct as_buf *err)
 {
     int rc, e;
@@ -354,6 +368,8 @@ static int set_up_and_supervise(struct run *r, struct as_buf *err)
     rc = check_files(err);
     if (rc == AS_EXIT_CODE_OK)
         rc = as_plugin_check(r->opts, err);
+    if (rc == AS_EXIT_CODE_OK)
+        rc = check_keys(r->opts, err);
     if (rc != AS_EXIT_CODE_OK)
         return rc;
     if (as_notify_init(&r->notify) < 0)

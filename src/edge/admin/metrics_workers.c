@@ -134,6 +134,21 @@ static void put_payloads(struct as_status_page *b, struct as_buf *o)
                           as_fleet_refused_payloads(b->fleet, (enum as_fleet_refused)why));
 }
 
+static void put_keys(struct as_status_page *b, struct as_buf *o)
+{
+    static const char name[] = "anyserve_api_key_refusals_total";
+
+    as_metrics_header(o, name, "counter",
+                      "Requests that were refused for their API key, by reason.");
+    for (uint32_t why = AS_KEY_MISSING; why < AS_KEY_REFUSALS; why++) {
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < b->n_edges; i++)
+            n += as_counter_read(&as_edge_stat(b->edges[i])->keys_refused[why]);
+        as_metrics_put_by(o, name, "reason", as_key_refusal_name((enum as_key_refusal)why), n);
+    }
+}
+
 struct drivers {
     uint32_t n;
     uint64_t calls;
@@ -160,6 +175,7 @@ static void put_drivers(struct as_status_page *b, struct as_buf *o)
 void as_metrics_workers(struct as_status_page *b, struct as_buf *out)
 {
     put_payloads(b, out);
+    put_keys(b, out);
     put_drivers(b, out);
     put_routers(b, out);
     put_workers(b, out);

@@ -1,6 +1,8 @@
 #include "edge/exchange/access.h"
 
 #include "base/counter.h"
+#include "base/digest/secret.h"
+#include "wire/http/http_field.h"
 #include "wire/http/origin.h"
 
 #include <arpa/inet.h>
@@ -11,19 +13,12 @@
 /* Compares in constant time for tokens of the same length. */
 static bool is_token(struct as_str given, const char *secret)
 {
-    volatile uint8_t diff = 0;
-
-    if (given.n != strlen(secret))
-        return false;
-    for (size_t i = 0; i < given.n; i++)
-        diff |= (uint8_t)given.p[i] ^ (uint8_t)secret[i];
-    return diff == 0;
+    return given.n == strlen(secret) && as_secret_equal(given.p, secret, given.n);
 }
 
-/* NULL: the token is valid. The scheme is case-insensitive (RFC 9110 §11.1). */
+/* NULL: the token is valid. */
 static const char *why_unauthenticated(const struct as_exchange *x)
 {
-    static const char scheme[] = "bearer ";
     struct as_str given = as_http_head_find(x->head, AS_STR("authorization"));
 
     if (as_http_head_count(x->head, AS_STR("authorization")) > 1)
@@ -32,14 +27,9 @@ static const char *why_unauthenticated(const struct as_exchange *x)
         return "the server has no token to compare with";
     if (!given.p)
         return "the header 'authorization: Bearer TOKEN' is missing";
-    if (given.n < sizeof(scheme) - 1 || strncasecmp(given.p, scheme, sizeof(scheme) - 1) != 0)
+    given = as_http_field_bearer(given);
+    if (!given.n)
         return "the header 'authorization' is not 'Bearer TOKEN'";
-    given.p += sizeof(scheme) - 1;
-    given.n -= sizeof(scheme) - 1;
-    while (given.n && *given.p == ' ') {
-        given.p++;
-        given.n--;
-    }
     return is_token(given, x->edge->conf.token) ? NULL : "wrong token";
 }
 

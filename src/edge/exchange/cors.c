@@ -38,17 +38,20 @@ static bool are_names(struct as_str list)
     return false;
 }
 
-bool as_cors_is_preflight(const struct as_edge *e, const struct as_http_head *head,
-                          struct as_http_header ret_fields[AS_CORS_PREFLIGHT], uint32_t *ret_n,
-                          char text[AS_CORS_TEXT])
+bool as_cors_is_preflight(const struct as_edge *e, const struct as_http_head *head)
+{
+    return is_on(e) && as_str_eq(head->method, AS_STR("OPTIONS")) &&
+           as_http_head_find(head, AS_STR("access-control-request-method")).n &&
+           listed_origin(e, head).n;
+}
+
+uint32_t as_cors_put_preflight(const struct as_edge *e, const struct as_http_head *head,
+                               struct as_http_header ret_fields[AS_CORS_PREFLIGHT],
+                               char text[AS_CORS_TEXT])
 {
     struct as_str names;
     uint32_t n = 0;
 
-    if (!is_on(e) || !as_str_eq(head->method, AS_STR("OPTIONS")) ||
-        !as_http_head_find(head, AS_STR("access-control-request-method")).n ||
-        !listed_origin(e, head).n)
-        return false;
     ret_fields[n++] =
         (struct as_http_header){AS_STR("access-control-allow-methods"), AS_STR(METHODS)};
     names = as_http_head_find(head, AS_STR("access-control-request-headers"));
@@ -58,8 +61,7 @@ bool as_cors_is_preflight(const struct as_edge *e, const struct as_http_head *he
         AS_STR("access-control-max-age"),
         {text, (size_t)snprintf(text, AS_CORS_TEXT, "%llu",
                                 (unsigned long long)(e->conf.cors_max_age / AS_SEC))}};
-    *ret_n = n;
-    return true;
+    return n;
 }
 
 void as_cors_put(const struct as_edge *e, const struct as_http_head *head,

@@ -13,14 +13,16 @@
 
 #include "edge/exchange/exchange.h"
 
-/* The request is a preflight of an origin that is listed: fills in the fields of its answer, 204,
- * that as_cors_put does not add, and their number. Their values are the request's, or are in
- * `text`. */
+/* The request is a preflight of an origin that is listed. It has no credentials, so none are asked
+ * for. */
+bool as_cors_is_preflight(const struct as_edge *e, const struct as_http_head *head);
+/* Fills in the fields of its answer, 204, that as_cors_put does not add, and returns their number.
+ * Their values are the request's, or are in `text`. */
 #define AS_CORS_PREFLIGHT 3u
 #define AS_CORS_TEXT      24u
-bool as_cors_is_preflight(const struct as_edge *e, const struct as_http_head *head,
-                          struct as_http_header ret_fields[AS_CORS_PREFLIGHT], uint32_t *ret_n,
-                          char text[AS_CORS_TEXT]);
+uint32_t as_cors_put_preflight(const struct as_edge *e, const struct as_http_head *head,
+                               struct as_http_header ret_fields[AS_CORS_PREFLIGHT],
+                               char text[AS_CORS_TEXT]);
 
 /* Writes at most AS_CORS_FIELDS fields behind those that an answer to the request has, and counts
  * them in *n: vary, since the answer is another one for another origin, and, for an origin that is

@@ -6,6 +6,7 @@
 #include "edge/exchange/cors.h"
 #include "edge/exchange/client_timeouts.h"
 #include "edge/exchange/dispatch_query.h"
+#include "edge/exchange/key_access.h"
 #include "edge/exchange/offload.h"
 
 #define POOL_MAX   256u
@@ -63,6 +64,7 @@ static void free_if_unused(struct as_exchange *x)
     if (x->conn || x->in_fleet || x->pending.offload)
         return;
     as_account_uncharge(x->budget.requests, x->budget.reserved);
+    as_key_access_release(x);
     as_blob_unref(x->body.blob);
     as_blob_unref(x->body.inputs);
     as_blob_unref(x->answer.text);
@@ -144,6 +146,8 @@ static const struct as_model *find_model(struct as_exchange *x, struct as_str na
 {
     bool known;
 
+    if (!as_key_access_check_model(x, name))
+        return NULL;
     if (!x->registry)
         x->registry = as_registry_ref(x->edge->client.registry);
     x->model = as_registry_find(x->registry, name, version, &known);
@@ -325,8 +329,9 @@ static void start_grpc(struct as_exchange *x)
     const struct as_http_head *head = x->head;
 
     if (x->rpc == AS_RPC_UNKNOWN) {
-        bool pending =
-            x->edge->conf.interface == AS_INTERFACE_CLIENTS && x->edge->client.models_pending;
+        bool pending = as_key_access_check_unknown(x) &&
+                       x->edge->conf.interface == AS_INTERFACE_CLIENTS &&
+                       x->edge->client.models_pending;
 
         as_exchange_fail(x, pending ? AS_EUNAVAILABLE : AS_EUNIMPLEMENTED, "unknown method %.*s%s",
                          AS_STR_CUT(head->path, 256), pending ? ": workers are starting" : "");
@@ -412,6 +417,7 @@ struct as_exchange *as_exchange_child(struct as_exchange *parent)
     x->kind = &unary_grpc;
     x->rpc = parent->rpc;
     x->deadline = parent->deadline;
+    x->key = parent->key ? as_key_ref(parent->key) : NULL;
     return x;
 }
 
@@ -479,8 +485,10 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
         fail_over_max_requests(x);
     else if (__builtin_expect(!c->trusted, 0))
         as_access_check_request(x);
-    else if (x->grpc && as_cors_may_be_page(c->edge, head))
-        as_access_check_change(x);
+    else if (x->grpc && as_cors_may_be_page(c->edge, head) && !as_access_check_change(x))
+        ; /* it was answered */
+    else if (c->edge->conf.api_keys)
+        as_key_access_check_request(x);
     x->kind->start(x);
     if (x->state == AS_EXCHANGE_RECEIVING && !head->end_stream && !x->streaming)
         as_client_timeouts_start_upload(x);

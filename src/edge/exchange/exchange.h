@@ -144,6 +144,8 @@ struct as_exchange {
     bool in_fleet;
     bool cancelled; /* the fleet knows that no answer is wanted */
     as_ns deadline;
+    struct as_key *key;             /* edge/exchange/key_access.h; one reference; NULL: none */
+    bool key_held;                  /* it counts as a request in flight of the key */
     struct as_str request_id;       /* of a request to an application, for the log; else empty */
     struct as_stream *streaming;    /* NULL: unary */
     struct as_websocket *websocket; /* edge/websocket/websocket.h; NULL: none was accepted */

@@ -31,7 +31,9 @@ bool as_urgency_read(struct as_exchange *x, struct as_request *q)
     if (!read_number(x, AS_STR("anyserve-priority"), &v))
         return false;
     q->priority = as_urgency_priority(v);
-    if (conf->tenant_header.n)
+    if (x->key && x->key->n_tenant)
+        q->tenant = as_fleet_tenant_key(x->edge->client.fleet, as_key_tenant(x->key));
+    else if (conf->tenant_header.n)
         q->tenant = as_fleet_tenant_key(x->edge->client.fleet,
                                         as_http_head_find(x->head, conf->tenant_header));
     if (!conf->cost_header.n)

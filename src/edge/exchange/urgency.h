@@ -2,9 +2,9 @@
  * queue.
  *
  * anyserve-priority: 1 is the most urgent, 3 the least; 0 or none is 2, values above 3 count as 3.
- * The field that --tenant-header names has the tenant (core/queue/fair.h), the one that
- * --cost-header names what the request costs it. Both must come from a proxy that can be trusted.
- * Thread: the loop's.
+ * The tenant (core/queue/fair.h) is that of the API key, else what the field has that
+ * --tenant-header names; the field that --cost-header names has what the request costs it. Both
+ * fields must come from a proxy that can be trusted. Thread: the loop's.
  */
 #ifndef AS_EDGE_URGENCY_H
 #define AS_EDGE_URGENCY_H

@@ -1,5 +1,6 @@
 #include "edge/grpc/reflection.h"
 
+#include "edge/exchange/key_access.h"
 #include "edge/grpc/stream.h"
 #include "wire/grpc/grpc_reflection.h"
 
@@ -43,8 +44,10 @@ static void add_set(struct users_services *u, const struct as_service_set *s)
     }
 }
 
-static int answer(struct as_edge *e, const struct as_stream_message *m, struct as_buf *out)
+static int answer(const struct as_exchange *x, const struct as_stream_message *m,
+                  struct as_buf *out)
 {
+    struct as_edge *e = x->edge;
     bool management = e->conf.interface == AS_INTERFACE_MANAGEMENT;
     const struct as_service_table *t = management ? NULL : as_registry_services(e->client.registry);
     struct as_grpc_reflection_source from = {.set = management ? AS_GRPC_REFLECTION_MANAGEMENT
@@ -52,8 +55,10 @@ static int answer(struct as_edge *e, const struct as_stream_message *m, struct a
     struct users_services *u = t ? calloc(1, sizeof(*u)) : NULL;
     int err = t && !u ? AS_ENOMEM : 0;
 
-    for (uint32_t i = 0; u && i < t->n; i++)
-        add_set(u, t->at[i].set);
+    for (uint32_t i = 0; u && i < t->n; i++) {
+        if (as_key_access_lists_application(x, t->at[i].application))
+            add_set(u, t->at[i].set);
+    }
     if (u) {
         from.sets = u->sets;
         from.n_sets = u->n_sets;
@@ -69,7 +74,7 @@ static int answer(struct as_edge *e, const struct as_stream_message *m, struct a
 static void on_message(struct as_stream *s, struct as_stream_message *m)
 {
     struct as_buf out = {0};
-    int err = answer(s->x->edge, m, &out);
+    int err = answer(s->x, m, &out);
 
     if (err == AS_ENOMEM)
         as_exchange_fail(s->x, err, "no memory for the answer");

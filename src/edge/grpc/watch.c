@@ -1,5 +1,6 @@
 #include "edge/grpc/watch.h"
 
+#include "edge/exchange/key_access.h"
 #include "edge/grpc/stream.h"
 #include "wire/management/management.h"
 
@@ -31,6 +32,11 @@ static bool is_of_user(struct as_edge *e, struct as_str service, bool *ret_servi
     return found;
 }
 
+static bool is_server(struct as_str service)
+{
+    return !service.n || as_str_eq(service, AS_STR(SERVER));
+}
+
 static enum as_grpc_health status_of(struct as_edge *e, struct as_str service)
 {
     const char *colon = service.n ? memrchr(service.p, ':', service.n) : NULL;
@@ -38,7 +44,7 @@ static enum as_grpc_health status_of(struct as_edge *e, struct as_str service)
     const struct as_model *m;
     bool serving;
 
-    if (!service.p || !service.n || as_str_eq(service, AS_STR(SERVER)))
+    if (is_server(service))
         return status_if(as_edge_is_ready(e));
     if (e->conf.interface == AS_INTERFACE_MANAGEMENT &&
         as_str_eq(service, AS_STR(AS_MANAGEMENT_SERVICE)))
@@ -55,6 +61,34 @@ static enum as_grpc_health status_of(struct as_edge *e, struct as_str service)
     return m ? status_if(as_edge_is_model_ready(e, m)) : AS_GRPC_HEALTH_SERVICE_UNKNOWN;
 }
 
+/* --- what a client may ask about --- */
+
+/* A service of an application that it may use. */
+static bool may_use_service(const struct as_exchange *x, struct as_str service)
+{
+    const struct as_service_table *t = as_registry_services(x->edge->client.registry);
+
+    for (uint32_t i = 0; t && i < t->n; i++) {
+        if (as_service_set_has(t->at[i].set, service) &&
+            as_key_access_lists_application(x, t->at[i].application))
+            return true;
+    }
+    return false;
+}
+
+/* The server as a whole may be asked about without an API key. False: failed. */
+static bool check_key(struct as_exchange *x, struct as_str service)
+{
+    const char *colon = service.n ? memrchr(service.p, ':', service.n) : NULL;
+    struct as_str model = {service.p, colon ? (size_t)(colon - service.p) : service.n};
+
+    if (!x->edge->conf.api_keys || is_server(service) || as_key_access_lists_model(x, model) ||
+        may_use_service(x, service))
+        return true;
+    as_key_access_refuse(x);
+    return false;
+}
+
 /* --- Check and List --- */
 
 void as_watch_check(struct as_exchange *x)
@@ -66,6 +100,10 @@ void as_watch_check(struct as_exchange *x)
     if (!as_exchange_is_parsed(x, as_grpc_health_parse(x->body.p, x->body.len, &service),
                                "malformed request message"))
         return;
+    if (!check_key(x, as_buf_slice(&service))) {
+        as_buf_fini(&service);
+        return;
+    }
     status = status_of(x->edge, as_buf_slice(&service));
     if (status == AS_GRPC_HEALTH_SERVICE_UNKNOWN) {
         as_exchange_fail(x, x->edge->client.models_pending ? AS_EUNAVAILABLE : AS_ENOTFOUND,
@@ -128,6 +166,8 @@ static bool put_services(struct as_exchange *x, struct as_grpc_health_entry *row
     size_t first = *n;
 
     for (uint32_t i = 0; t && i < t->n; i++) {
+        if (!as_key_access_lists_application(x, t->at[i].application))
+            continue;
         for (uint32_t k = 0; k < t->at[i].set->n; k++) {
             struct as_str service = as_service_of(t->at[i].set->methods[k].path);
             size_t at = first;
@@ -161,8 +201,11 @@ static size_t all_rows(struct as_exchange *x, struct as_grpc_health_entry *rows)
         rows[n++] = (struct as_grpc_health_entry){
             management, status_of(x->edge, AS_STR(AS_MANAGEMENT_SERVICE))};
     for (uint32_t i = 0; i < count; i++) {
-        size_t k = put_rows(x, rows + n, i);
+        size_t k;
 
+        if (!as_key_access_lists_model(x, as_registry_at(x->edge->client.registry, i)->name))
+            continue;
+        k = put_rows(x, rows + n, i);
         if (!k)
             return 0;
         n += k;
@@ -222,7 +265,8 @@ static void on_message(struct as_stream *s, struct as_stream_message *m)
     } else if (as_exchange_is_parsed(s->x, as_grpc_health_parse(m->p, m->n, &w->service),
                                      "malformed request message")) {
         w->has_request = true;
-        send_status(s);
+        if (check_key(s->x, as_buf_slice(&w->service)))
+            send_status(s);
     }
     as_stream_message_free(m);
 }

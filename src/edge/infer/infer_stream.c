@@ -1,5 +1,6 @@
 #include "edge/infer/infer_stream.h"
 
+#include "edge/exchange/key_access.h"
 #include "edge/infer/infer.h"
 #include "wire/protobuf/pb.h"
 
@@ -402,12 +403,12 @@ static void start_item(struct item *it)
 {
     struct infer_stream *is = it->is;
     struct as_exchange *x = it->x;
-    struct item *to = as_infer_grpc_parse(x) &&
+    struct item *to = as_infer_grpc_parse(x) && as_key_access_renew(x) &&
                               as_exchange_find_model_to_infer(x, x->infer.model, x->infer.version)
                           ? find_open_item(is, x->model)
                           : NULL;
 
-    if (it->done)
+    if (it->done || (!to && !as_key_access_count(x)))
         return;
     if (is->draining) { /* the drain began while the message was inflated */
         as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");

@@ -1,6 +1,7 @@
 #include "edge/ingress/ingress.h"
 
 #include "edge/exchange/client_timeouts.h"
+#include "edge/exchange/key_access.h"
 #include "edge/exchange/urgency.h"
 #include "edge/rest/rest_body.h"
 #include "edge/websocket/websocket.h"
@@ -402,6 +403,8 @@ static bool start(struct as_exchange *x, struct as_str path, struct as_str query
     if (!r)
         return false;
     x->rest.route = &counted_as;
+    if (!as_key_access_check_application(x, as_id_application(r->deployment)))
+        return true;
     g = as_exchange_alloc(x, sizeof(*g), _Alignof(struct as_ingress), "the request");
     if (!g)
         return true;

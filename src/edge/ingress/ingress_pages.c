@@ -1,6 +1,8 @@
 /* The pages of the server about its applications, as Ray Serve has them. */
 #include "edge/ingress/ingress.h"
 
+#include "edge/exchange/key_access.h"
+
 #define NOT_POPULATED "Route table is not populated yet."
 
 static const struct as_routes *routes_of(const struct as_exchange *x)
@@ -20,6 +22,7 @@ void as_ingress_routes_page(struct as_exchange *x, const struct as_rest_match *m
 {
     const struct as_routes *all = routes_of(x);
     struct as_buf json = {0};
+    bool any = false;
 
     if (x->edge->client.models_pending && !as_routes_count(all)) {
         send_text(x, 503, NOT_POPULATED);
@@ -29,7 +32,10 @@ void as_ingress_routes_page(struct as_exchange *x, const struct as_rest_match *m
     for (uint32_t i = 0; i < as_routes_count(all); i++) {
         const struct as_route *r = as_routes_at(all, i);
 
-        as_buf_str(&json, i ? "," : "");
+        if (!as_key_access_lists_application(x, as_id_application(r->deployment)))
+            continue;
+        as_buf_str(&json, any ? "," : "");
+        any = true;
         as_buf_json(&json, r->prefix);
         as_buf_str(&json, ":");
         as_buf_json(&json, as_id_application(r->deployment));

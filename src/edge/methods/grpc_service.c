@@ -1,5 +1,6 @@
 /* The table of gRPC methods, and the small RPCs that need no worker. */
 #include "edge/admin/registrar.h"
+#include "edge/exchange/key_access.h"
 #include "edge/grpc/reflection.h"
 #include "edge/grpc/watch.h"
 #include "edge/infer/infer.h"
@@ -32,7 +33,7 @@ static void model_ready(struct as_exchange *x)
     struct as_str name, version;
     const struct as_model *m;
 
-    if (!parse_named(x, &name, &version))
+    if (!parse_named(x, &name, &version) || !as_key_access_check_model(x, name))
         return;
     m = as_registry_find(x->edge->client.registry, name, version, NULL);
     reply_bool(x, m && as_edge_is_model_ready(x->edge, m));

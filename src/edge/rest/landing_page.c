@@ -1,6 +1,7 @@
 #include "edge/rest/landing_page.h"
 
 #include "core/registry/registry.h"
+#include "edge/exchange/key_access.h"
 #include "edge/exchange/route.h"
 
 enum page { PAGE_INDEX, PAGE_DOCS, PAGE_METRICS, PAGE_MODELS };
@@ -62,12 +63,13 @@ static void put_link(struct document *s, struct as_str href, struct as_str about
 
 /* --- the content --- */
 
-static uint32_t count_models(const struct as_registry *g)
+static uint32_t count_models(const struct as_exchange *x)
 {
+    const struct as_registry *g = x->edge->client.registry;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < as_registry_count(g); i++)
-        n += as_registry_is_first(g, i);
+        n += as_registry_is_first(g, i) && as_key_access_lists_model(x, as_registry_at(g, i)->name);
     return n;
 }
 
@@ -90,7 +92,7 @@ static bool put_metrics_address(const struct as_exchange *x, struct as_buf *b)
 
 static void put_about(const struct as_exchange *x, enum page page, struct as_buf *b)
 {
-    uint32_t n = count_models(x->edge->client.registry);
+    uint32_t n = count_models(x);
 
     switch (page) {
     case PAGE_DOCS:
@@ -120,15 +122,16 @@ static void put_about(const struct as_exchange *x, enum page page, struct as_buf
     }
 }
 
-static void put_models(struct document *s, const struct as_registry *g)
+static void put_models(struct document *s, const struct as_exchange *x)
 {
+    const struct as_registry *g = x->edge->client.registry;
     uint32_t n = as_registry_count(g), shown = 0;
 
     for (uint32_t i = 0; i < n && shown < AS_LANDING_PAGE_MODELS; i++) {
         struct as_str name = as_registry_at(g, i)->name;
         struct as_buf href = {0}, text = {0};
 
-        if (!as_registry_is_first(g, i))
+        if (!as_registry_is_first(g, i) || !as_key_access_lists_model(x, name))
             continue;
         as_buf_str(&href, "/v2/models/");
         as_buf_percent(&href, name);
@@ -158,7 +161,7 @@ static void put_links(const struct as_exchange *x, enum page page, struct docume
         put_link(s, as_buf_slice(&metrics), AS_STR("metrics, for Prometheus"));
     as_buf_fini(&metrics);
     if (page == PAGE_INDEX || page == PAGE_MODELS)
-        put_models(s, x->edge->client.registry);
+        put_models(s, x);
 }
 
 /* --- the answer --- */

@@ -1,5 +1,7 @@
 #include "edge/rest/openapi.h"
 
+#include "edge/exchange/key_access.h"
+
 /* Statuses that any request may get: malformed deadline or percent-encoding, incomplete or too
  * large body, too many header fields, too many requests, deadline exceeded. */
 #define EVERYWHERE "400,408,413,431,503,504"
@@ -221,16 +223,23 @@ static void put_path(struct as_buf *b, const struct as_rest_route *first, const 
     as_buf_fini(&path);
 }
 
+static bool is_shown(const struct as_exchange *x, const struct as_model *m)
+{
+    return !x || as_key_access_lists_model(x, m->name);
+}
+
 /* Writes paths for the models that declare their inputs: for the default version without a version,
  * and for each version if there are several. */
 static void put_model_paths(struct as_buf *b, const struct as_rest_route *first,
-                            const struct as_registry *g)
+                            const struct as_registry *g, const struct as_exchange *x)
 {
     uint32_t n = AS_MIN(as_registry_count(g), AS_OPENAPI_MODELS);
 
     for (uint32_t i = 0; i < n; i++) {
         const struct as_model *m = as_registry_at(g, i), *by_default;
 
+        if (!is_shown(x, m))
+            continue;
         by_default = as_registry_is_first(g, i)
                          ? as_registry_find(g, m->name, (struct as_str){0}, NULL)
                          : NULL;
@@ -241,7 +250,7 @@ static void put_model_paths(struct as_buf *b, const struct as_rest_route *first,
     }
 }
 
-static void put_paths(struct as_buf *b, const struct as_registry *g)
+static void put_paths(struct as_buf *b, const struct as_registry *g, const struct as_exchange *x)
 {
     const struct as_rest_table *t = &as_rest_tables[AS_INTERFACE_CLIENTS];
 
@@ -254,7 +263,7 @@ static void put_paths(struct as_buf *b, const struct as_registry *g)
         put_path(b, r, NULL, false);
         put_path(b, r, NULL, true);
         if (is_infer(r))
-            put_model_paths(b, r, g);
+            put_model_paths(b, r, g, x);
     }
     as_buf_str(b, "}");
 }
@@ -270,27 +279,35 @@ static void put_variable(struct as_buf *b, const char *before, const char *name,
                   before, name, name, what);
 }
 
-static void put_parameters(struct as_buf *b, const struct as_registry *g)
+static void put_parameters(struct as_buf *b, const struct as_registry *g,
+                           const struct as_exchange *x)
 {
     uint32_t n = as_registry_count(g), shown = 0;
+    const struct as_model *any = NULL;
 
     put_variable(b, "\"parameters\":{", "model", "the name of a model");
     for (uint32_t i = 0; i < n && shown < EXAMPLES; i++) {
+        if (!is_shown(x, as_registry_at(g, i)))
+            continue;
+        any = any ? any : as_registry_at(g, i);
         if (as_registry_is_first(g, i))
             put_text(b, shown++ ? "," : ",\"examples\":[", as_registry_at(g, i)->name);
     }
     as_buf_str(b, shown ? "]}}" : "}}");
     put_variable(b, ",", "version", "one of the model's versions");
-    if (n)
-        put_text(b, ",\"examples\":[", as_registry_at(g, 0)->version);
-    as_buf_str(b, n ? "]}}" : "}}");
+    if (any)
+        put_text(b, ",\"examples\":[", any->version);
+    as_buf_str(b, any ? "]}}" : "}}");
     put_variable(b, ",", "name", "the name of a shared memory region or of a repository");
     as_buf_str(b, "}}}");
 }
 
-void as_openapi_put(struct as_buf *b, const struct as_registry *g)
+void as_openapi_put(struct as_buf *b, const struct as_registry *g, const struct as_exchange *x)
 {
-    uint32_t n = as_registry_count(g);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < as_registry_count(g); i++)
+        n += is_shown(x, as_registry_at(g, i));
 
     as_buf_str(b,
                "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"AnyServe\",\"version\":\"" AS_VERSION
@@ -299,9 +316,9 @@ void as_openapi_put(struct as_buf *b, const struct as_registry *g)
         as_buf_printf(b, "; the signatures of %u of %u models and versions are described",
                       AS_OPENAPI_MODELS, n);
     as_buf_str(b, "\"}");
-    put_paths(b, g);
+    put_paths(b, g, x);
     as_buf_str(b, ",\"components\":{");
-    put_parameters(b, g);
+    put_parameters(b, g, x);
     as_buf_str(b, ",\"responses\":{\"Refused\":{\"description\":\"refused\"");
     put_content(b, "Error", false);
     as_buf_str(b, "}},\"schemas\":{");
@@ -315,7 +332,7 @@ void as_openapi_serve(struct as_exchange *x, const struct as_rest_match *m AS_UN
     struct as_buf b;
 
     as_buf_init(&b);
-    as_openapi_put(&b, x->edge->client.registry);
+    as_openapi_put(&b, x->edge->client.registry, x);
     as_rest_json(x, 200, &b);
     as_buf_fini(&b);
 }

@@ -14,8 +14,8 @@
 #define AS_OPENAPI_MODELS 256u
 
 void as_openapi_serve(struct as_exchange *x, const struct as_rest_match *m); /* GET /openapi.json */
-/* Appends the document. */
-void as_openapi_put(struct as_buf *b, const struct as_registry *g);
+/* Appends the document, with the models that the client of x may use; NULL: all. */
+void as_openapi_put(struct as_buf *b, const struct as_registry *g, const struct as_exchange *x);
 
 /* "#/components/schemas": name and JSON text, NULL at the end; openapi_schemas.c. */
 struct as_openapi_schema {

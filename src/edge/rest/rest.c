@@ -3,6 +3,7 @@
 #include "edge/exchange/access.h"
 #include "edge/exchange/cors.h"
 #include "edge/exchange/client_timeouts.h"
+#include "edge/exchange/key_access.h"
 #include "edge/rest/landing_page.h"
 #include "edge/rest/rest_body.h"
 
@@ -174,10 +175,20 @@ static bool answer_preflight(struct as_exchange *x)
     char text[AS_CORS_TEXT];
     uint32_t n;
 
-    if (!as_cors_is_preflight(x->edge, x->head, fields, &n, text))
+    if (!as_cors_is_preflight(x->edge, x->head))
         return false;
+    n = as_cors_put_preflight(x->edge, x->head, fields, text);
     as_rest_send(x, &(struct as_rest_reply){.status = 204, .extra = fields, .n_extra = n});
     return true;
+}
+
+/* Not one model or application. */
+static bool concerns_server(const struct as_exchange *x)
+{
+    enum as_resource r = x->rest.route->label;
+
+    return r == AS_RESOURCE_SHARED_MEMORY || r == AS_RESOURCE_LOGGING || r == AS_RESOURCE_METRICS ||
+           (r == AS_RESOURCE_TRACE && !x->rest.model.n);
 }
 
 static void start(struct as_exchange *x)
@@ -211,7 +222,7 @@ static void start(struct as_exchange *x)
     if (!first) {
         if (is_rpc || as_grpc_method_find(interface, path) != AS_RPC_UNKNOWN)
             answer_misplaced_rpc(x);
-        else if (!as_landing_page_answer(x, path) &&
+        else if (!as_landing_page_answer(x, path) && as_key_access_check_unknown(x) &&
                  !(interface == AS_INTERFACE_CLIENTS && as_rest_ingress.not_found(x, path)))
             as_exchange_fail(x, AS_ENOTFOUND, "not found");
         return;
@@ -228,6 +239,7 @@ static void start(struct as_exchange *x)
     } else if (decode_variable(x, &x->rest.model) && decode_variable(x, &x->rest.version) &&
                decode_variable(x, &x->rest.name) && decode_variable(x, &x->rest.application) &&
                decode_variable(x, &x->rest.deployment) &&
+               (!concerns_server(x) || as_key_access_check_server(x)) &&
                (!(row->flags & AS_REST_CHANGES) || as_access_check_change(x))) {
         start_body(x);
     }

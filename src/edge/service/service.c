@@ -1,5 +1,6 @@
 #include "edge/service/service.h"
 
+#include "edge/exchange/key_access.h"
 #include "edge/exchange/urgency.h"
 #include "io/random.h"
 #include "wire/protobuf/pb.h"
@@ -49,6 +50,8 @@ static const struct as_service_provider *choose(struct as_exchange *x,
     const struct as_service_provider *p;
 
     p = t->n == 1 ? &t->at[0] : name.n ? find_named(t, name) : find_only(t, x->head->path);
+    if (p ? !as_key_access_check_application(x, p->application) : !as_key_access_check_unknown(x))
+        return NULL;
     if (!p && name.n)
         as_exchange_fail(x, AS_ENOTFOUND, "Application '%.*s' not found. " PING_FOR_IT,
                          AS_STR_CUT(name, AS_ID_APPLICATION_MAX));
@@ -222,7 +225,7 @@ bool as_service_prepare(struct as_exchange *x, struct as_body *body,
     t = as_registry_services(x->registry);
     p = t ? choose(x, t) : NULL;
     m = p ? as_service_set_find(p->set, x->head->path) : NULL;
-    if (!m) {
+    if (!m) { /* or it was failed */
         as_exchange_fail(x, AS_EUNIMPLEMENTED, "application '%.*s' has no method %.*s",
                          AS_STR_FMT(p ? p->application : AS_STR("")),
                          AS_STR_CUT(x->head->path, 256));
@@ -346,8 +349,11 @@ void as_service_list_applications(struct as_exchange *x)
 
     for (uint32_t i = 0; t && i < t->n; i++) {
         struct as_str name = t->at[i].application;
-        uint8_t *p = as_buf_reserve(&b, AS_ID_APPLICATION_MAX + 8);
+        uint8_t *p;
 
+        if (!as_key_access_lists_application(x, name))
+            continue;
+        p = as_buf_reserve(&b, AS_ID_APPLICATION_MAX + 8);
         b.n += (size_t)(as_pb_put_str(p, 1, name) - p);
     }
     as_exchange_reply(x, &b);

@@ -1,5 +1,6 @@
 #include "edge/triton/extension.h"
 
+#include "edge/exchange/key_access.h"
 #include "edge/rest/rest.h"
 #include "wire/oip/oip.h"
 
@@ -124,7 +125,8 @@ static void call_trace_setting(struct as_exchange *x)
     struct as_str model;
     uint32_t n;
 
-    if (is_parsed(x, as_settings_parse_trace(x->body.p, x->body.len, &x->arena, &s, &n, &model)))
+    if (is_parsed(x, as_settings_parse_trace(x->body.p, x->body.len, &x->arena, &s, &n, &model)) &&
+        (model.n || as_key_access_check_server(x)))
         as_extension_trace(x, model, s, n);
 }
 
@@ -135,6 +137,13 @@ static void call_log_settings(struct as_exchange *x)
 
     if (is_parsed(x, as_settings_parse_log(x->body.p, x->body.len, &x->arena, &s, &n)))
         as_extension_log(x, s, n);
+}
+
+/* Not one model; whether TraceSetting does, its message says. */
+static bool concerns_server(enum as_rpc rpc)
+{
+    return (rpc >= AS_RPC_SHM_STATUS && rpc <= AS_RPC_CUDA_UNREGISTER) ||
+           rpc == AS_RPC_LOG_SETTINGS;
 }
 
 void as_extension_call(struct as_exchange *x)
@@ -155,6 +164,8 @@ void as_extension_call(struct as_exchange *x)
         [AS_RPC_LOG_SETTINGS] = call_log_settings,
     };
 
+    if (concerns_server(x->rpc) && !as_key_access_check_server(x))
+        return;
     if (calls[x->rpc])
         calls[x->rpc](x);
     else

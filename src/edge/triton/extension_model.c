@@ -1,5 +1,6 @@
 /* Model configuration, and statistics of models. */
 #include "edge/exchange/dispatch_query.h"
+#include "edge/exchange/key_access.h"
 #include "edge/triton/extension.h"
 #include "io/loop/clock.h"
 #include "wire/triton/model_config.h"
@@ -202,7 +203,9 @@ void as_extension_statistics(struct as_exchange *x, struct as_str model, struct 
     q->query.fini = free_batches;
     if (model.n)
         add_versions(x, q, room, model, version);
-    for (uint32_t i = 0; !model.n && i < room; i++)
-        add_model(q, as_registry_at(x->registry, i));
+    for (uint32_t i = 0; !model.n && i < room; i++) {
+        if (as_key_access_lists_model(x, as_registry_at(x->registry, i)->name))
+            add_model(q, as_registry_at(x->registry, i));
+    }
     as_dispatch_query_send(x, &q->query, collect_stats, send_stats);
 }

@@ -1,6 +1,7 @@
 /* The model repository: the models of the running applications. With --allow-client-control clients
  * may unload models and load them again. */
 #include "edge/exchange/dispatch_query.h"
+#include "edge/exchange/key_access.h"
 #include "edge/triton/extension.h"
 
 /* --- index --- */
@@ -33,6 +34,8 @@ void as_extension_index(struct as_exchange *x, bool only_ready)
     int err = AS_ENOMEM;
 
     for (uint32_t i = 0; rows && i < as_registry_count(g); i++) {
+        if (!as_key_access_lists_model(x, as_registry_at(g, i)->name))
+            continue;
         rows[n] = state_of(x->edge, as_registry_at(g, i));
         n += !only_ready || strcmp(rows[n].state, "READY") == 0;
     }
@@ -91,6 +94,8 @@ static void request_change(struct as_exchange *x, struct as_str model, bool load
     const char *verb = load ? "load" : "unload";
     struct change *c;
 
+    if (!as_key_access_check_model(x, model))
+        return;
     if (!x->edge->conf.control) {
         as_exchange_fail(x, AS_EDENIED,
                          "failed to %s '%.*s': the server runs without --allow-client-control",

@@ -70,3 +70,14 @@ bool as_http_fields_are_valid(const struct as_http_header *f, uint32_t n)
     }
     return true;
 }
+
+struct as_str as_http_field_bearer(struct as_str value)
+{
+    struct as_str scheme = {value.p, AS_MIN(value.n, (size_t)7)};
+
+    if (!as_str_eq_nocase(scheme, AS_STR("bearer ")))
+        return (struct as_str){0};
+    value.p += scheme.n;
+    value.n -= scheme.n;
+    return as_str_trim(value);
+}

@@ -17,6 +17,10 @@ bool as_http_field_is_value(struct as_str value);
 /* The field is about the connection, not about the message: "connection", "upgrade" … */
 bool as_http_field_is_hop_by_hop(struct as_str name);
 
+/* TOKEN of the value "Bearer TOKEN" of `authorization` (RFC 6750 §2.1), whose scheme is
+ * case-insensitive (RFC 9110 §11.1). Empty: it has another form. */
+struct as_str as_http_field_bearer(struct as_str value);
+
 /* Name and value are valid, and the field is not hop-by-hop. */
 bool as_http_field_is_valid(const struct as_http_header *f);
 /* All n fields are valid. */

@@ -26,7 +26,7 @@ static char *document(const struct as_registry *g)
     struct as_buf b;
 
     as_buf_init(&b);
-    as_openapi_put(&b, g);
+    as_openapi_put(&b, g, NULL);
     as_buf_add(&b, "", 1);
     return (char *)b.p;
 }
