@@ -245,7 +245,7 @@ enum field {
 static const char *const field_names[FIELDS] = {
     "name", "sha256", "tenant", "models", "applications", "rate", "burst", "in-flight", "expires"};
 
-/* FIELDS: it is none, and err says so. */
+/* FIELDS: it is none, and err says so; without the name, which may be a key in the wrong place. */
 static enum field find_field(struct as_str name, struct as_buf *err)
 {
     struct as_suggest near = {.key = name};
@@ -257,9 +257,8 @@ static enum field find_field(struct as_str name, struct as_buf *err)
         as_suggest_offer(&near, as_str_of(field_names[i]));
     }
     best = as_suggest_best(&near);
-    if (best.n) /* only then is it surely not a key that stands in the wrong place */
-        as_buf_printf(err, "unknown field '%.*s'; did you mean '%.*s'?", AS_STR_CUT(name, 16),
-                      AS_STR_FMT(best));
+    if (best.n)
+        as_buf_printf(err, "unknown field; did you mean '%.*s'?", AS_STR_FMT(best));
     else
         as_buf_str(err, "unknown field; the fields are name, sha256, tenant, models, applications, "
                         "rate, burst, in-flight, expires");

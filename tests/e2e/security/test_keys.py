@@ -1,0 +1,411 @@
+"""API keys: --api-keys and `anyserve keys`, with curl, httpx, grpcio, tritonclient and websockets."""
+
+import json
+import os
+import queue
+import re
+import stat
+import subprocess
+from pathlib import Path
+
+import grpc
+import httpx
+import numpy as np
+import pytest
+import tritonclient.grpc
+import tritonclient.http
+from grpc_health.v1 import health_pb2
+from support import paths, wait
+from support.process import procs
+from support.protocol import oip
+from support.protocol.websocket import connect
+from websockets.exceptions import InvalidStatus
+
+pytestmark = pytest.mark.core
+HERE = Path(__file__).parent
+KEY = re.compile(r"as_[A-Za-z0-9_-]{43}\n")
+WRONG = "as_" + "A" * 43
+FILE = f"""
+applications:
+  - {{name: models, import_path: "keyed:app", working_dir: "{HERE}"}}
+  - {{name: shop, import_path: "keyed:shop", working_dir: "{HERE}", route_prefix: /shop}}
+  - {{name: blog, import_path: "keyed:blog", working_dir: "{HERE}", route_prefix: /blog}}
+"""
+LIMITED = ("--models", "iris,sl*", "--applications", "shop", "--tenant", "red")
+
+
+def command(*args, code=0):
+    r = subprocess.run([paths.BINARY, "keys", *map(str, args)], capture_output=True, text=True, timeout=wait.SECONDS)
+    assert r.returncode == code, r
+    return r
+
+
+def add(file, name, *options):
+    out = command("add", name, "--file", file, *options).stdout
+    assert KEY.fullmatch(out)
+    return out.strip()
+
+
+class Keyed:
+    """A server, its file of keys, and the keys by name."""
+
+    def __init__(self, server, file, keys):
+        self.server, self.file, self.keys = server, file, keys
+        self.url = f"http://{server.address}"
+
+    def ask(self, path, key=None, method="GET", headers=None, **more):
+        fields = {**({"authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
+        return httpx.request(method, self.url + path, headers=fields, timeout=wait.SECONDS, **more)
+
+    def infer(self, model, key=None, values=(1, 2), **more):
+        body = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [len(values)], "data": list(values)}]}
+        return self.ask(f"/v2/models/{model}/infer", key, "POST", json=body, **more)
+
+    def code(self, name, request, key=None, **more):
+        """The status and the text of a call of GRPCInferenceService."""
+        metadata = [("authorization", f"Bearer {key}")] if key else []
+        with oip.Client(self.server.address) as c:
+            try:
+                c.call(name, request, metadata=metadata, **more)
+            except grpc.RpcError as e:
+                return e.code(), e.details()
+        return grpc.StatusCode.OK, ""
+
+    def health(self, service, key=None, method="Check"):
+        metadata = [("x-api-key", key)] if key else []
+        with grpc.insecure_channel(self.server.address) as channel:
+            call = channel.unary_unary(f"/grpc.health.v1.Health/{method}", lambda m: m.SerializeToString(), bytes)
+            try:
+                return call(health_pb2.HealthCheckRequest(service=service), metadata=metadata, timeout=wait.SECONDS)
+            except grpc.RpcError as e:
+                return e.code()
+
+    def stream(self, client, requests, key):
+        call = client.channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer", lambda m: m.SerializeToString(),
+                                            oip.messages()["ModelStreamInferResponse"].FromString)  # fmt: skip
+        return call(requests, timeout=wait.SECONDS, metadata=[("x-api-key", key)])
+
+    def refusals(self):
+        return dict(re.findall(r'^anyserve_api_key_refusals_total\{reason="(\w+)"\} (\d+)', self.server.metrics(), re.M))
+
+    def change(self, do):
+        """Changes the file, and waits until the server has read it."""
+        since = len(self.server.log.lines)
+        result = do()
+        self.server.log.wait("keys_reloaded", since)
+        return result
+
+
+@pytest.fixture(scope="module")
+def keyed(serve_module, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keys")
+    file = folder / "keys"
+    keys = {"all": add(file, "all"), "limited": add(file, "limited", *LIMITED),
+            "old": add(file, "old", "--expires", "2001-01-01"), "slow": add(file, "slow", "--in-flight", "1"),
+            "rated": add(file, "rated", "--rate", "2/h", "--burst", "2"),
+            "streaming": add(file, "streaming", "--rate", "3/h", "--burst", "3")}  # fmt: skip
+    applications = folder / "applications.yaml"
+    applications.write_text(FILE)
+    server = serve_module(applications, "--api-keys", file, "--threads", "2", "--metrics-on-client-port",
+                          "--state-dir", folder / "state", verb="start")  # fmt: skip
+    server.expected += ["keys_reload_failed"]
+    k = Keyed(server, file, keys)
+    wait.until(lambda: k.ask("/shop/x", keys["all"]).status_code == 200, lambda: server.log.text())
+    wait.until(lambda: k.ask("/blog/x", keys["all"]).status_code == 200, lambda: server.log.text())
+    return k
+
+
+class TestWho:
+    @pytest.mark.parametrize("path", ["/", "/v2", "/v2/models/iris", "/v2/models/none", "/shop/x", "/none", "/openapi.json",
+                                      "/-/routes", "/metrics", "/v2/models/stats"])  # fmt: skip
+    @pytest.mark.parametrize("key", [None, WRONG, "short", "old"])
+    def test_nothing_without_a_valid_key(self, keyed, path, key):
+        r = keyed.ask(path, keyed.keys.get(key, key))
+        assert r.status_code == 401 and r.headers["www-authenticate"] == "Bearer"
+        text = r.json()["error"]
+        assert text == {None: "this server needs an API key: send one as 'authorization: Bearer KEY' or 'x-api-key: KEY'",
+                        "old": "the API key has expired: ask for a new one"}.get(
+            key, "the API key is not valid: ask for one, and send one as 'authorization: Bearer KEY' or 'x-api-key: KEY'")
+
+    @pytest.mark.parametrize("headers", [{"authorization": "bearer  {}"}, {"x-api-key": "{}"}, {"X-API-Key": "{}"},
+                                         {"x-api-key": "{}", "authorization": "Basic eDp5"}])  # fmt: skip
+    def test_where_a_key_may_be(self, keyed, headers):
+        headers = {k: v.format(keyed.keys["all"]) for k, v in headers.items()}
+        assert keyed.infer("iris", headers=headers).json()["outputs"][0]["data"] == [1, 2]
+
+    def test_two_different_keys_are_none(self, keyed):
+        assert keyed.infer("iris", keyed.keys["all"], headers={"x-api-key": keyed.keys["limited"]}).status_code == 401
+        assert keyed.infer("iris", keyed.keys["all"], headers={"x-api-key": keyed.keys["all"]}).status_code == 200
+
+    def test_curl(self, keyed):
+        out = subprocess.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", f"x-api-key: {keyed.keys['all']}",
+                              keyed.url + "/v2/models/iris"], capture_output=True, text=True, timeout=wait.SECONDS)  # fmt: skip
+        assert out.stdout == "200"
+
+    def test_grpc(self, keyed):
+        request = oip.infer_request("iris", {"x": np.array([5])})
+        assert keyed.code("ModelInfer", request)[0] == grpc.StatusCode.UNAUTHENTICATED
+        assert keyed.code("ModelInfer", request, WRONG)[0] == grpc.StatusCode.UNAUTHENTICATED
+        assert keyed.code("ModelInfer", request, keyed.keys["old"])[0] == grpc.StatusCode.UNAUTHENTICATED
+        assert keyed.code("ModelInfer", request, keyed.keys["all"])[0] == grpc.StatusCode.OK
+
+    def test_tritonclient(self, keyed):
+        headers = {"authorization": f"Bearer {keyed.keys['limited']}"}
+        for module in tritonclient.grpc, tritonclient.http:
+            c = module.InferenceServerClient(keyed.server.address)
+            x = module.InferInput("x", [2], "INT64")
+            x.set_data_from_numpy(np.array([3, 4]))
+            assert c.infer("iris", [x], headers=headers).as_numpy("x").tolist() == [3, 4]
+            with pytest.raises(Exception, match="may not be used"):
+                c.infer("secret", [x], headers=headers)
+            with pytest.raises(Exception, match="needs an API key"):
+                c.infer("iris", [x])
+            c.close()
+
+    def test_probes_are_open(self, keyed):
+        for path in "/v2/health/live", "/v2/health/ready", "/-/healthz":
+            assert keyed.ask(path).status_code == 200
+            assert keyed.ask(path, WRONG).status_code == 200
+            assert keyed.ask(path, method="HEAD").status_code == 200
+        for name in "ServerLive", "ServerReady":
+            assert keyed.code(name, None)[0] == grpc.StatusCode.OK
+        assert keyed.health("") == keyed.health("inference.GRPCInferenceService") == b"\x08\x01"
+        assert keyed.health("iris") == keyed.health("none") == grpc.StatusCode.UNAUTHENTICATED
+        assert keyed.health("iris", keyed.keys["old"]) == grpc.StatusCode.UNAUTHENTICATED
+        assert keyed.health("iris", keyed.keys["limited"]) == b"\x08\x01"
+        assert keyed.health("secret", keyed.keys["limited"]) == keyed.health("none", keyed.keys["limited"])
+        assert keyed.health("secret", keyed.keys["limited"]) == grpc.StatusCode.PERMISSION_DENIED
+
+
+class TestWhat:
+    def test_the_same_text_whether_it_exists_or_not(self, keyed):
+        key, answers = keyed.keys["limited"], set()
+        for model in "secret", "none":
+            for path in "", "/ready", "/config", "/stats", "/trace/setting":
+                r = keyed.ask(f"/v2/models/{model}{path}", key)
+                answers.add((r.status_code, r.text))
+            answers.add((keyed.infer(model, key).status_code, keyed.infer(model, key).text))
+            r = keyed.ask(f"/v2/repository/models/{model}/unload", key, "POST")
+            answers.add((r.status_code, r.text))
+        for path in "/blog/x", "/none", "/shopper":
+            r = keyed.ask(path, key)
+            answers.add((r.status_code, r.text))
+        assert answers == {(403, '{"error":"this API key may not be used for that: ask for a key that may"}')}
+        assert keyed.ask("/v2/models/slug", key).status_code == 404  # its pattern is the key's
+
+    def test_the_same_over_grpc(self, keyed):
+        key, answers = keyed.keys["limited"], set()
+        for model in "secret", "none":
+            answers.add(keyed.code("ModelInfer", oip.infer_request(model, {"x": np.array([5])}), key))
+            for name in "ModelReady", "ModelMetadata", "ModelConfig", "ModelStatistics":
+                answers.add(keyed.code(name, oip.message(f"{name}Request", name=model), key))
+            answers.add(keyed.code("RepositoryModelUnload", oip.message("RepositoryModelUnloadRequest", model_name=model), key))
+        assert answers == {(grpc.StatusCode.PERMISSION_DENIED, "this API key may not be used for that: ask for a key that may")}
+
+    def test_lists_have_only_what_may_be_used(self, keyed):
+        def names(path, **more):
+            return re.findall(r"\b(iris|secret|fields|slow|shop|blog)\b", keyed.ask(path, keyed.keys["limited"], **more).text)
+
+        assert set(names("/v2/repository/index", method="POST")) == {"iris", "slow"}
+        assert set(names("/v2/models/stats")) == {"iris", "slow"}
+        assert set(names("/openapi.json")) == {"iris", "slow"}
+        assert set(names("/")) == {"iris", "slow"} and "serves 2 models" in keyed.ask("/", keyed.keys["limited"]).text
+        assert set(names("/-/routes")) == {"shop"}
+        assert "serves 4 models" in keyed.ask("/", keyed.keys["all"]).text
+        assert json.loads(keyed.ask("/-/routes", keyed.keys["all"]).text) == {"/shop": "shop", "/blog": "blog"}
+
+    def test_lists_over_grpc(self, keyed):
+        listed = keyed.health("", keyed.keys["limited"], "List")
+        assert b"iris" in listed and b"slow" in listed and b"secret" not in listed
+        assert b"secret" in keyed.health("", keyed.keys["all"], "List")
+        assert keyed.health("", method="List") == grpc.StatusCode.UNAUTHENTICATED
+        with oip.Client(keyed.server.address) as c:
+            index = c.call("RepositoryIndex", metadata=[("x-api-key", keyed.keys["limited"])])
+        assert {m.name for m in index.models} == {"iris", "slow"}
+
+    @pytest.mark.parametrize("path", ["/metrics", "/v2/logging", "/v2/trace/setting", "/v2/systemsharedmemory/status"])
+    def test_what_concerns_the_server_is_for_unrestricted_keys(self, keyed, path):
+        assert keyed.ask(path, keyed.keys["limited"]).status_code == 403
+        assert keyed.ask(path, keyed.keys["all"]).status_code == 200
+
+    def test_the_same_of_grpc(self, keyed):
+        for name in "LogSettings", "TraceSetting", "SystemSharedMemoryStatus":
+            request = oip.message(f"{name}Request")
+            assert keyed.code(name, request, keyed.keys["limited"])[0] == grpc.StatusCode.PERMISSION_DENIED
+            assert keyed.code(name, request, keyed.keys["all"])[0] == grpc.StatusCode.OK
+
+    def test_websockets(self, keyed):
+        def open_with(path, key):
+            return connect(keyed.server, path, additional_headers={"authorization": f"Bearer {key}"})
+
+        with open_with("/shop/ws", keyed.keys["limited"]) as ws:
+            ws.send("hello")
+            assert ws.recv(wait.SECONDS) == "hello"
+        for path, key, status in ("/shop/ws", WRONG, 401), ("/blog/ws", keyed.keys["limited"], 403):
+            with pytest.raises(InvalidStatus) as e:
+                open_with(path, key)
+            assert e.value.response.status_code == status
+
+
+class TestHowMuch:
+    def test_a_rate(self, keyed):
+        key = keyed.keys["rated"]
+        assert [keyed.infer("iris", key).status_code for _ in range(2)] == [200, 200]
+        r = keyed.infer("iris", key)
+        assert r.status_code == 429 and "has reached its rate" in r.json()["error"]
+        assert 1700 < int(r.headers["retry-after"]) <= 1800
+        assert keyed.ask("/shop/x", key).status_code == 429
+        assert keyed.code("ModelInfer", oip.infer_request("iris", {"x": np.array([5])}), key)[0] == \
+            grpc.StatusCode.RESOURCE_EXHAUSTED  # fmt: skip
+        assert keyed.ask("/v2/health/ready", key).status_code == 200
+
+    def test_in_flight(self, keyed, tmp_path):
+        key, file = keyed.keys["slow"], tmp_path / "go"
+        request = oip.infer_request("slow", {"x": oip.bytes_array([str(file).encode()])})
+        with oip.Client(keyed.server.address) as c:
+            first = c.method("ModelInfer").future(request, metadata=[("x-api-key", key)], timeout=wait.SECONDS)
+            wait.until(lambda: keyed.infer("iris", key).status_code == 429, lambda: "the first is not there")
+            r = keyed.infer("iris", key)
+            assert r.status_code == 429 and r.headers["retry-after"] == "1"
+            file.touch()
+            first.result()
+        wait.until(lambda: keyed.infer("iris", key).status_code == 200, lambda: "the first has not ended")
+
+    def test_each_message_of_a_stream_counts(self, keyed):
+        request = oip.infer_request("iris", {"x": np.array([5])})
+        with oip.Client(keyed.server.address) as c:
+            answers = list(keyed.stream(c, iter([request] * 5), keyed.keys["streaming"]))
+        assert [bool(a.error_message) for a in answers] == [False] * 3 + [True] * 2
+        assert "has reached its rate" in answers[3].error_message
+
+    def test_refusals_are_counted(self, keyed):
+        before = keyed.refusals()
+        for key in None, WRONG, keyed.keys["old"], keyed.keys["limited"], keyed.keys["rated"]:
+            keyed.ask("/blog/x", key)
+        after = keyed.refusals()
+        assert set(after) == {"missing", "wrong", "expired", "not_allowed", "rate", "in_flight"}
+        assert {r for r in after if int(after[r]) > int(before[r])} >= {"missing", "wrong", "expired", "not_allowed"}
+
+
+class TestHeaders:
+    def test_a_handler_does_not_get_the_key(self, keyed):
+        key, other = keyed.keys["all"], {"x-other": "stays", "authorization": "Basic eDp5"}
+        for headers in {"authorization": f"Bearer {key}", "x-other": "stays"}, {"x-api-key": key, **other}:
+            got = keyed.ask("/shop/x", headers=headers).json()
+            assert key not in json.dumps(got) and got["x-other"] == "stays"
+            assert got.get("authorization") == (other["authorization"] if "x-api-key" in headers else None)
+            assert "x-api-key" not in got
+            body = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [1], "data": [1]}]}
+            got = keyed.ask("/v2/models/fields/infer", method="POST", headers=headers, json=body)
+            assert got.status_code == 200 and key not in got.text and "x-other" in got.text
+
+    def test_an_application_may_have_keys_of_its_own(self, keyed):
+        got = keyed.ask("/shop/x", keyed.keys["all"], headers={"x-api-key": "for-the-application"}).json()
+        assert got["x-api-key"] == "for-the-application" and "authorization" not in got
+
+
+class TestReload:
+    def test_add_and_revoke_take_effect(self, keyed):
+        key = keyed.change(lambda: add(keyed.file, "new"))
+        assert keyed.infer("iris", key).status_code == 200
+        requests = oip.infer_request("iris", {"x": np.array([5])})
+        with oip.Client(keyed.server.address) as c:
+            sent = queue.Queue()
+            stream = keyed.stream(c, iter(sent.get, None), key)
+            sent.put(requests)
+            assert not next(stream).error_message
+            keyed.change(lambda: command("revoke", "new", "--file", keyed.file))
+            wait.until(lambda: keyed.infer("iris", key).status_code == 401, lambda: "still valid")
+            sent.put(requests)
+            assert "not valid" in next(stream).error_message
+            sent.put(None)
+            assert list(stream) == []
+        assert keyed.infer("iris", keyed.keys["all"]).status_code == 200
+
+    def test_a_bad_line_changes_nothing(self, keyed):
+        good, since = keyed.file.read_text(), len(keyed.server.log.lines)
+        keyed.file.write_text(good + "name=x sha256=1\n")
+        line = good.count("\n") + 1
+        keyed.server.log.wait(rf"keys_reload_failed.*keys:{line}: 'sha256' must be 64 hex.*the former keys stay valid", since)
+        assert keyed.infer("iris", keyed.keys["all"]).status_code == 200
+        assert keyed.infer("iris", WRONG).status_code == 401
+        keyed.change(lambda: keyed.file.write_text(good))
+
+    def test_a_file_that_others_may_read_changes_nothing(self, keyed):
+        good, since = keyed.file.read_text(), len(keyed.server.log.lines)
+        keyed.file.chmod(0o644)
+        keyed.file.write_text(good)
+        keyed.server.log.wait("keys_reload_failed.*may be used by others", since)
+        assert keyed.infer("iris", keyed.keys["all"]).status_code == 200
+        keyed.file.chmod(0o600)
+        keyed.change(lambda: keyed.file.write_text(good))
+
+    def test_counters_survive(self, keyed):
+        key = keyed.keys["rated"]
+        wait.until(lambda: keyed.infer("iris", key).status_code == 429, lambda: "it has no quota")
+        keyed.change(lambda: keyed.file.write_text(keyed.file.read_text() + "# a comment\n"))
+        assert keyed.infer("iris", key).status_code == 429
+
+    def test_a_new_dispatcher_reads_the_file(self, keyed):
+        keyed.server.replace_dispatcher()
+        wait.until(lambda: keyed.infer("iris", keyed.keys["all"]).status_code == 200, lambda: keyed.server.log.text())
+        assert keyed.infer("iris", WRONG).status_code == 401
+
+
+class TestCanary:
+    def test_keys_are_nowhere(self, keyed):
+        """After all of the above."""
+        server = keyed.server
+        keyed.ask("/shop/x", keyed.keys["all"])
+        text = server.log.text() + server.metrics() + json.dumps(server.status()) + keyed.file.read_text()
+        text += subprocess.run([paths.BINARY, "logs", "--runtime-dir", server.runtime], capture_output=True, text=True).stdout
+        for pid in procs._pids():
+            try:
+                text += Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                pass
+        assert "api_key_refused" in text
+        for name, key in keyed.keys.items():
+            assert key not in text, name
+
+
+class TestCommand:
+    def test_add_prints_the_key_alone(self, tmp_path):
+        file = tmp_path / "keys"
+        r = command("add", "a", "--file", file, *LIMITED, "--rate", "10/s", "--in-flight", "4", "--expires", "2030-01-01")
+        assert KEY.fullmatch(r.stdout) and r.stderr == ""
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600 and os.listdir(tmp_path) == ["keys"]
+        listed = command("list", "--file", file).stdout.splitlines()
+        assert listed[1].split() == ["a", "red", "10/s", "4", "2030-01-01T00:00:00Z", "iris,sl*", "shop"]
+        assert not re.search("[0-9a-f]{16}", listed[1]) and r.stdout.strip() not in file.read_text()
+
+    @pytest.mark.parametrize("args, code, text", [
+        ("add x", 2, "--file FILE is missing"), ("add --file {}", 2, "the name of the key is missing"),
+        ("list x --file {}", 2, "list takes no name"), ("drop x --file {}", 2, "add, list or revoke"),
+        ("revoke x --file {} --rate 1/s", 2, "only add takes options"), ("add x=y --file {}", 2, "the name of a key must be"),
+        ("add x --file {} --rate 1", 2, "--rate must be N/s"), ("add x --file {} --burst 2", 2, "--burst needs --rate"),
+        ("add x --file {} --models a,,b", 2, "--models must be"), ("add x --file {} --models=", 2, "--models must be"),
+        ("add x --file {} --expires soon", 2, "--expires must be"), ("add x --file {} --tenant a,b", 2, "--tenant must be"),
+        ("list --file {}", 66, "cannot open"), ("revoke x --file {}", 66, "cannot open")])  # fmt: skip
+    def test_errors(self, tmp_path, args, code, text):
+        r = command(*args.format(tmp_path / "keys").split(), code=code)
+        assert text in r.stderr and r.stdout == ""
+
+    @pytest.mark.parametrize("content, mode, text", [
+        ("name=a\n", 0o600, ":1: 'sha256' is missing"), ("", 0o640, "may be used by others"), (None, 0, "cannot open")])  # fmt: skip
+    def test_a_server_does_not_start_with_a_bad_file(self, tmp_path, content, mode, text):
+        file = tmp_path / "keys"
+        if content is not None:
+            file.write_text(content)
+            file.chmod(mode)
+        r = subprocess.run([paths.BINARY, "run", "--port", "0", "--status-port", "off", "--runtime-dir", tmp_path / "run",
+                            "--api-keys", file], capture_output=True, text=True, timeout=wait.SECONDS)  # fmt: skip
+        assert r.returncode == 78 and text in r.stderr and str(file) in r.stderr, r
+        assert "Ready" not in r.stderr
+
+    def test_too_many_keys(self, tmp_path):
+        file = tmp_path / "keys"
+        add(file, "a"), add(file, "b")
+        r = subprocess.run([paths.BINARY, "run", "--port", "0", "--status-port", "off", "--runtime-dir", tmp_path / "run",
+                            "--api-keys", file, "--max-api-keys", "1"], capture_output=True, text=True, timeout=wait.SECONDS)
+        assert r.returncode == 78 and "there are more than 1 keys" in r.stderr
