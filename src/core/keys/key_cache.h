@@ -12,21 +12,22 @@
 #include "base/digest/siphash.h"
 #include "core/keys/key_table.h"
 
-struct as_key_cache_entry {
-    struct as_siphash hash;
-    struct as_key *key; /* the table's; NULL: unused */
-};
+/* One line of the processor's cache. */
+#define AS_KEY_CACHE_WAYS 2u
+struct as_key_cache_set {
+    struct as_siphash hashes[AS_KEY_CACHE_WAYS];
+    struct as_key *keys[AS_KEY_CACHE_WAYS]; /* the table's; NULL: unused */
+} __attribute__((aligned(64)));
 
 struct as_key_cache {
     struct as_key_table *table; /* one reference; NULL: no text is a key */
     uint8_t secret[AS_SIPHASH_SECRET];
-    struct as_key_cache_entry *entries; /* n_sets × AS_KEY_CACHE_WAYS; NULL: no memory */
-    uint32_t n_sets;                    /* a power of two */
-    uint32_t turn;                      /* which way of a full set is replaced next */
+    struct as_key_cache_set *sets; /* NULL: no memory for them */
+    uint32_t n_sets;               /* a power of two */
+    uint32_t turn;                 /* which way of a full set is replaced next */
 };
 
-#define AS_KEY_CACHE_WAYS 4u
-#define AS_KEY_CACHE_SETS 16384u /* at most: 1.5 MB for a loop */
+#define AS_KEY_CACHE_SETS 32768u /* at most: 2 MB for a loop */
 
 /* The cache is zeroed. secret: random. */
 void as_key_cache_init(struct as_key_cache *c, const uint8_t secret[AS_SIPHASH_SECRET]);

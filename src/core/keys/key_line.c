@@ -24,15 +24,9 @@ void as_key_text(const uint8_t bytes[AS_KEY_BYTES], char ret_text[AS_KEY_TEXT + 
     *p = 0;
 }
 
-bool as_key_text_is_valid(struct as_str text)
+bool as_key_text_has_form(struct as_str text)
 {
-    if (text.n != AS_KEY_TEXT || memcmp(text.p, "as_", 3) != 0)
-        return false;
-    for (size_t i = 3; i < text.n; i++) {
-        if (!text.p[i] || !strchr(base64url, text.p[i]))
-            return false;
-    }
-    return true;
+    return text.n == AS_KEY_TEXT && memcmp(text.p, "as_", 3) == 0;
 }
 
 /* --- values --- */

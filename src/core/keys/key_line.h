@@ -59,7 +59,7 @@ void as_key_line_put_time(uint64_t s, struct as_buf *out);
 
 /* Writes AS_KEY_TEXT characters and a NUL. */
 void as_key_text(const uint8_t bytes[AS_KEY_BYTES], char ret_text[AS_KEY_TEXT + 1]);
-/* Whether it has the form of an API key: whatever has not is none. */
-bool as_key_text_is_valid(struct as_str text);
+/* Whether it has the length and the first characters of an API key: whatever has not is none. */
+bool as_key_text_has_form(struct as_str text);
 
 #endif

@@ -83,7 +83,7 @@ static struct presented find_presented(const struct as_http_head *head)
 
     for (uint32_t i = 0; i < head->n_rest; i++) {
         struct as_str text = key_in(&head->rest[i]);
-        bool form = as_key_text_is_valid(text);
+        bool form = as_key_text_has_form(text);
 
         if (!text.n || (has_form && !form))
             continue;
@@ -111,7 +111,7 @@ static bool strip_head(struct as_exchange *x, struct as_str text)
     for (uint32_t i = 0; i < from->n_rest; i++) {
         struct as_str own = key_in(&from->rest[i]);
 
-        if (!own.n || (!as_key_text_is_valid(own) && !as_str_eq(own, text)))
+        if (!own.n || (!as_key_text_has_form(own) && !as_str_eq(own, text)))
             rest[head->n_rest++] = from->rest[i];
     }
     head->rest = rest;
