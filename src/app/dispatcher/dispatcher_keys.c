@@ -1,6 +1,6 @@
 /* The API keys of --api-keys: read at the start and when the file changes, and given to all lanes.
  *
- * A changed file is read by a thread beside the loops, since a million keys take most of a second.
+ * A changed file is read by a thread beside the loops, since a million keys take two seconds.
  * A file that cannot be read changes nothing: the former keys stay valid. Lanes get a table by
  * letter, and keep it until the next one; who is the last to use it frees it. */
 #include "app/dispatcher/dispatcher_internal.h"

@@ -248,8 +248,9 @@ static enum field find_field(struct as_str name, struct as_buf *err)
     for (uint32_t i = 0; i < FIELDS; i++) {
         if (as_str_eq(name, as_str_of(field_names[i])))
             return (enum field)i;
-        as_suggest_offer(&near, as_str_of(field_names[i]));
     }
+    for (uint32_t i = 0; i < FIELDS; i++)
+        as_suggest_offer(&near, as_str_of(field_names[i]));
     best = as_suggest_best(&near);
     if (best.n)
         as_buf_printf(err, "unknown field; did you mean '%.*s'?", AS_STR_FMT(best));

@@ -10,7 +10,7 @@
 
 #include "core/keys/key_table.h"
 
-/* Reads the file as it is now: some 0.6 s for a million keys, which take 0.2 GB. most: keys that it
+/* Reads the file as it is now: some 2 s for a million keys, which take 0.2 GB. most: keys that it
  * may have. former: the table that the new one will replace, or NULL; it is only read. 0 with a
  * table that the caller owns; an AS_E… with a sentence in `err`, which names the file, the line and
  * what is wrong. */

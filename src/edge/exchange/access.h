@@ -1,10 +1,11 @@
 /* edge/exchange/access.h — access control: which requests an interface accepts; which connections,
  * conn/conn.c checks.
  *
- * Clients: open to everyone, but web pages of other sites may not change the server. gRPC needs no
- * such check where the server grants no CORS preflight, without which a page cannot send
- * application/grpc; with --cors-origin every gRPC call with an Origin is checked as a change
- * (edge/exchange/cors.h). gRPC-Web is not supported.
+ * Clients: open to everyone, or with --api-keys to whoever has a key (edge/exchange/key_access.h);
+ * but web pages of other sites may not change the server. gRPC needs no such check where the server
+ * grants no CORS preflight, without which a page cannot send application/grpc; with --cors-origin
+ * every gRPC call with an Origin is checked as a change (edge/exchange/cors.h). gRPC-Web is not
+ * supported.
  *
  * Management: over a unix socket only the server's own user and root (SO_PEERCRED); over TCP every
  * request must carry the token. Requests of web pages are refused, whatever their origin: a page

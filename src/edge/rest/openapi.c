@@ -2,9 +2,10 @@
 
 #include "edge/exchange/key_access.h"
 
-/* Statuses that any request may get: malformed deadline or percent-encoding, incomplete or too
- * large body, too many header fields, too many requests, deadline exceeded. */
-#define EVERYWHERE "400,408,413,431,503,504"
+/* Statuses that any request may get: malformed deadline or percent-encoding, an API key that is
+ * missing, may not be used or has no quota left, incomplete or too large body, too many header
+ * fields, too many requests, deadline exceeded. */
+#define EVERYWHERE "400,401,403,408,413,429,431,503,504"
 /* Statuses of requests with a body: unsupported content-encoding. */
 #define WITH_BODY "415"
 

@@ -116,7 +116,7 @@ static void without_the_option_nothing_is_added(void **state AS_UNUSED)
         edge.conf.cors_origins = i == 0 ? "" : i == 1 ? NULL : LISTED;
         edge.conf.interface = i == 2 ? AS_INTERFACE_CONTROL : AS_INTERFACE_CLIENTS;
         assert_int_equal(put(head, f), 0);
-        assert_false(as_cors_is_preflight(&edge, &head, p, &n, text));
+        assert_false(as_cors_is_preflight(&edge, &head));
         assert_false(as_cors_may_be_page(&edge, &head));
     }
 }
@@ -129,7 +129,8 @@ static void a_preflight_grants_what_is_asked_for(void **state AS_UNUSED)
     char text[AS_CORS_TEXT];
     uint32_t n = 0;
 
-    assert_true(as_cors_is_preflight(&edge, &head, p, &n, text));
+    assert_true(as_cors_is_preflight(&edge, &head));
+n = as_cors_put_preflight(&edge, &head, p, text);
     assert_int_equal(n, 3);
     assert_string_equal(value_of(p, n, "access-control-allow-methods"),
                         "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
@@ -151,7 +152,8 @@ static void names_that_are_none_are_not_granted(void **state AS_UNUSED)
         struct as_http_head head = head_of("OPTIONS", rest, 3);
 
         rest[2] = wrong[i];
-        assert_true(as_cors_is_preflight(&edge, &head, p, &n, text));
+        assert_true(as_cors_is_preflight(&edge, &head));
+n = as_cors_put_preflight(&edge, &head, p, text);
         assert_null(value_of(p, n, "access-control-allow-headers"));
     }
 }
@@ -167,7 +169,7 @@ static void other_requests_are_no_preflight(void **state AS_UNUSED)
     uint32_t n;
 
     for (size_t i = 0; i < AS_COUNT(heads); i++)
-        assert_false(as_cors_is_preflight(&edge, &heads[i], p, &n, text));
+        assert_false(as_cors_is_preflight(&edge, &heads[i]));
 }
 
 static void the_longest_age_fits(void **state AS_UNUSED)
@@ -178,7 +180,8 @@ static void the_longest_age_fits(void **state AS_UNUSED)
     uint32_t n = 0;
 
     edge.conf.cors_max_age = AS_NEVER;
-    assert_true(as_cors_is_preflight(&edge, &head, p, &n, text));
+    assert_true(as_cors_is_preflight(&edge, &head));
+n = as_cors_put_preflight(&edge, &head, p, text);
     assert_string_equal(value_of(p, n, "access-control-max-age"), "18446744073");
 }
 
