@@ -66,7 +66,7 @@ static const char *value_of(const struct as_http_header *fields, uint32_t n, con
 
 static uint32_t put(struct as_http_head head, struct as_http_header fields[AS_CORS_FIELDS])
 {
-    uint32_t n = 0;
+    uint32_t n;
 
     as_cors_put(&edge, &head, fields, &n);
     assert_true(n <= AS_CORS_FIELDS);
@@ -107,10 +107,8 @@ static void other_origins_get_none(void **state AS_UNUSED)
 
 static void without_the_option_nothing_is_added(void **state AS_UNUSED)
 {
-    struct as_http_header f[AS_CORS_FIELDS], p[AS_CORS_PREFLIGHT];
+    struct as_http_header f[AS_CORS_FIELDS];
     struct as_http_head head = HEAD("OPTIONS", ORIGIN(LISTED), METHOD("PUT"));
-    char text[AS_CORS_TEXT];
-    uint32_t n;
 
     for (int i = 0; i < 3; i++) {
         edge.conf.cors_origins = i == 0 ? "" : i == 1 ? NULL : LISTED;
@@ -127,10 +125,10 @@ static void a_preflight_grants_what_is_asked_for(void **state AS_UNUSED)
     struct as_http_head head = HEAD("OPTIONS", ORIGIN("http://localhost:3000"), METHOD("DELETE"),
                                     HEADERS("content-type, x-tenant,x-b"));
     char text[AS_CORS_TEXT];
-    uint32_t n = 0;
+    uint32_t n;
 
     assert_true(as_cors_is_preflight(&edge, &head));
-n = as_cors_put_preflight(&edge, &head, p, text);
+    n = as_cors_put_preflight(&edge, &head, p, text);
     assert_int_equal(n, 3);
     assert_string_equal(value_of(p, n, "access-control-allow-methods"),
                         "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
@@ -146,14 +144,14 @@ static void names_that_are_none_are_not_granted(void **state AS_UNUSED)
                                                   HEADERS("a\x01"), HEADERS("")};
     struct as_http_header p[AS_CORS_PREFLIGHT], rest[3] = {ORIGIN(LISTED), METHOD("GET")};
     char text[AS_CORS_TEXT];
-    uint32_t n = 0;
+    uint32_t n;
 
     for (size_t i = 0; i < AS_COUNT(wrong); i++) {
         struct as_http_head head = head_of("OPTIONS", rest, 3);
 
         rest[2] = wrong[i];
         assert_true(as_cors_is_preflight(&edge, &head));
-n = as_cors_put_preflight(&edge, &head, p, text);
+        n = as_cors_put_preflight(&edge, &head, p, text);
         assert_null(value_of(p, n, "access-control-allow-headers"));
     }
 }
@@ -164,9 +162,6 @@ static void other_requests_are_no_preflight(void **state AS_UNUSED)
         HEAD("GET", ORIGIN(LISTED), METHOD("GET")), HEAD("OPTIONS", ORIGIN(LISTED)),
         HEAD("OPTIONS", METHOD("GET")), HEAD("OPTIONS", ORIGIN("https://b.example"), METHOD("GET")),
         HEAD("OPTIONS", ORIGIN(LISTED), METHOD(""))};
-    struct as_http_header p[AS_CORS_PREFLIGHT];
-    char text[AS_CORS_TEXT];
-    uint32_t n;
 
     for (size_t i = 0; i < AS_COUNT(heads); i++)
         assert_false(as_cors_is_preflight(&edge, &heads[i]));
@@ -177,11 +172,11 @@ static void the_longest_age_fits(void **state AS_UNUSED)
     struct as_http_header p[AS_CORS_PREFLIGHT];
     struct as_http_head head = HEAD("OPTIONS", ORIGIN(LISTED), METHOD("GET"));
     char text[AS_CORS_TEXT];
-    uint32_t n = 0;
+    uint32_t n;
 
     edge.conf.cors_max_age = AS_NEVER;
     assert_true(as_cors_is_preflight(&edge, &head));
-n = as_cors_put_preflight(&edge, &head, p, text);
+    n = as_cors_put_preflight(&edge, &head, p, text);
     assert_string_equal(value_of(p, n, "access-control-max-age"), "18446744073");
 }
 
