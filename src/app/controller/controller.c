@@ -187,6 +187,16 @@ static uint32_t max_starting(const struct as_option_set *o)
     return given ? given : 2 * as_cpu_limit("");
 }
 
+/* How many threads numerical libraries are to start in a worker. They start one for each CPU of the
+ * affinity mask, and do not see a quota of the control group; when it is used up, all of them wait.
+ * 0: there is no such quota, or the server's environment says how many. */
+static uint32_t numerical_threads(void)
+{
+    uint32_t n = as_cpu_limit("");
+
+    return n < as_cpu_limit_affinity(0) && !getenv("OMP_NUM_THREADS") ? n : 0;
+}
+
 /* The default of a key in whole seconds. */
 static as_ns spec_default(enum as_spec_key key)
 {
@@ -255,7 +265,8 @@ static struct as_reconciler_conf reconciler_conf(struct controller *c,
                         .debug_errors = as_option_bool(o, AS_OPT_DEBUG_ERRORS),
                         .stream_inputs = (uint32_t)as_option_u64(o, AS_OPT_STREAM_INPUTS),
                         .stream_input_bytes = as_option_u64(o, AS_OPT_STREAM_INPUT_BYTES),
-                        .batch = as_option_u64(o, AS_OPT_WORKER_SCHEDULING) == 0},
+                        .batch = as_option_u64(o, AS_OPT_WORKER_SCHEDULING) == 0,
+                        .numerical_threads = numerical_threads()},
         .folder = c->folder,
         .gpus = as_buf_cstr(&c->gpus),
         .cpus = as_buf_cstr(&c->cpus),

@@ -227,7 +227,8 @@ enum as_spec_class {
       "(the default) or 429, `Retry-After` of `retry_after_s` (0 to 86400, rounded up; default: "  \
       "estimated)")                                                                                \
     X(DEPLOYMENT, NUM_CPUS, "num_cpus", NUMBER, 1, 1024000, "", "", RESTART, 0,                    \
-      "sets the variables for the number of threads (OMP_NUM_THREADS, …), rounded up")             \
+      "sets the variables for the number of threads (OMP_NUM_THREADS, …), rounded up; default: " \
+      "not set, unless the control group's CPU quota is less than the CPUs: the quota")            \
     X(DEPLOYMENT, NUM_GPUS, "num_gpus", NUMBER, 0, 64000, "", "", RESTART, 0,                      \
       "devices in CUDA_VISIBLE_DEVICES, or a part of one; 0: none is visible; default: the "       \
       "variable is left as it is")                                                                 \

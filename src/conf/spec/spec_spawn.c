@@ -144,23 +144,23 @@ static bool env_has(const char *const *env, const char *name)
 }
 
 void as_spec_spawn_init(struct as_spec_spawn *ret_s, const struct as_spec_object *app,
-                        const struct as_spec_object *deployment, const char *gpus, const char *cpus)
+                        const struct as_spec_object *deployment, const char *gpus, const char *cpus,
+                        uint32_t threads)
 {
     const char **user = as_spec_env(app, deployment), **env, *at;
     const char *affinity = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_CPU_AFFINITY);
     struct as_buf own = {0}; /* lines, each with a NUL */
     size_t n = 0, k = 0;
 
-    if (as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_NUM_CPUS)) {
-        int64_t t = as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_NUM_CPUS);
-
-        for (size_t i = 0; i < AS_COUNT(thread_variables); i++) {
-            if (!env_has(user, thread_variables[i])) {
-                as_buf_printf(&own, "%s=%lld", thread_variables[i],
-                              (long long)((t + WHOLE - 1) / WHOLE));
-                as_buf_add(&own, "", 1);
-                k++;
-            }
+    if (as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_NUM_CPUS))
+        threads =
+            (uint32_t)((as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_NUM_CPUS) + WHOLE - 1) /
+                       WHOLE);
+    for (size_t i = 0; threads && i < AS_COUNT(thread_variables); i++) {
+        if (!env_has(user, thread_variables[i])) {
+            as_buf_printf(&own, "%s=%u", thread_variables[i], threads);
+            as_buf_add(&own, "", 1);
+            k++;
         }
     }
     if (gpus && !env_has(user, "CUDA_VISIBLE_DEVICES")) {

@@ -41,11 +41,12 @@ struct as_spec_spawn {
 };
 
 /* gpus: the list that was allocated for num_gpus, "" for none; NULL: num_gpus is not set. cpus: the
- * list that was allocated for `cpu_affinity: auto`, else NULL. A variable in the user's env is
- * never replaced. The result points into both objects and both lists, which must outlive it. */
+ * list that was allocated for `cpu_affinity: auto`, else NULL. threads: of numerical libraries,
+ * where num_cpus is not set; 0: theirs. A variable in the user's env is never replaced. The result
+ * points into both objects and both lists, which must outlive it. */
 void as_spec_spawn_init(struct as_spec_spawn *ret_s, const struct as_spec_object *app,
-                        const struct as_spec_object *deployment, const char *gpus,
-                        const char *cpus);
+                        const struct as_spec_object *deployment, const char *gpus, const char *cpus,
+                        uint32_t threads);
 void as_spec_spawn_fini(struct as_spec_spawn *s);
 
 #endif

@@ -135,7 +135,8 @@ void as_worker_spec_write(const struct as_worker_spec_conf *conf, const struct a
     char *servicers = as_worker_spec_servicers(app);
     struct as_spec_spawn own;
 
-    as_spec_spawn_init(&own, app, deployment, replica->gpus, replica->cpus);
+    as_spec_spawn_init(&own, app, deployment, replica->gpus, replica->cpus,
+                       conf->numerical_threads);
     if (target)
         put_python(conf, app, own.dir, as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME), text);
     else if (own.dir)

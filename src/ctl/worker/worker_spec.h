@@ -26,10 +26,11 @@ struct as_worker_spec_conf { /* the server's part; strings are the caller's, and
     bool debug_errors;
     uint32_t stream_inputs; /* options of a worker for input streams: link/worker/worker.h */
     uint64_t stream_input_bytes;
-    uint32_t spares;  /* of a deployment without warm_spares */
-    bool batch;       /* workers run as SCHED_BATCH, see io/process/proc */
-    const char *code; /* folder of the copies of code */
-    const char *cwd;  /* the server's working directory; "": it has none */
+    uint32_t spares;            /* of a deployment without warm_spares */
+    bool batch;                 /* workers run as SCHED_BATCH, see io/process/proc */
+    uint32_t numerical_threads; /* of deployments without num_cpus; 0: what libraries choose */
+    const char *code;           /* folder of the copies of code */
+    const char *cwd;            /* the server's working directory; "": it has none */
 };
 
 struct as_worker_spec_replica { /* the part of one process alone */

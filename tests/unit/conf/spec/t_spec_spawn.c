@@ -77,13 +77,13 @@ static void lists_are_bounded(void **state AS_UNUSED)
 }
 
 /* Compares the environment, whose lines are separated by ';' in `want`. */
-static void check_env(const char *lines, const char *gpus, const char *want)
+static void check_env_with(const char *lines, const char *gpus, uint32_t threads, const char *want)
 {
     struct as_spec *s = parse(lines);
     struct as_spec_spawn p;
     struct as_buf b = {0};
 
-    as_spec_spawn_init(&p, app_of(s, 0), deployment_of(s, 0, 0), gpus, NULL);
+    as_spec_spawn_init(&p, app_of(s, 0), deployment_of(s, 0, 0), gpus, NULL, threads);
     for (size_t i = 0; p.env[i]; i++)
         as_buf_printf(&b, "%s;", p.env[i]);
     as_buf_add(&b, "", 1);
@@ -91,6 +91,21 @@ static void check_env(const char *lines, const char *gpus, const char *want)
     as_buf_fini(&b);
     as_spec_spawn_fini(&p);
     as_spec_free(s);
+}
+
+static void check_env(const char *lines, const char *gpus, const char *want)
+{
+    check_env_with(lines, gpus, 0, want);
+}
+
+static void threads_are_for_deployments_without_num_cpus(void **state AS_UNUSED)
+{
+    check_env_with(DEPLOYMENT("# nothing"), NULL, 3,
+                   "OMP_NUM_THREADS=3;MKL_NUM_THREADS=3;OPENBLAS_NUM_THREADS=3;"
+                   "NUMEXPR_NUM_THREADS=3;VECLIB_MAXIMUM_THREADS=3;");
+    check_env_with(DEPLOYMENT("num_cpus: 1, env: {OMP_NUM_THREADS: 8}"), NULL, 3,
+                   "OMP_NUM_THREADS=8;MKL_NUM_THREADS=1;OPENBLAS_NUM_THREADS=1;"
+                   "NUMEXPR_NUM_THREADS=1;VECLIB_MAXIMUM_THREADS=1;");
 }
 
 static void keys_become_variables(void **state AS_UNUSED)
@@ -115,14 +130,14 @@ static void keys_become_limits(void **state AS_UNUSED)
     struct as_spec *s = parse(DEPLOYMENT("memory: 1G, cpu_affinity: 0-1, working_dir: /srv"));
     struct as_spec_spawn p;
 
-    as_spec_spawn_init(&p, app_of(s, 0), deployment_of(s, 0, 0), NULL, "5");
+    as_spec_spawn_init(&p, app_of(s, 0), deployment_of(s, 0, 0), NULL, "5", 0);
     assert_int_equal(p.memory, 1 << 30);
     assert_string_equal(p.cpus, "0-1");
     assert_string_equal(p.dir, "/srv");
     as_spec_spawn_fini(&p);
     as_spec_free(s);
     s = parse(DEPLOYMENT("num_cpus: 1, cpu_affinity: auto"));
-    as_spec_spawn_init(&p, app_of(s, 0), deployment_of(s, 0, 0), NULL, "5");
+    as_spec_spawn_init(&p, app_of(s, 0), deployment_of(s, 0, 0), NULL, "5", 0);
     assert_string_equal(p.cpus, "5");
     assert_int_equal(p.memory, 0);
     assert_null(p.dir);
@@ -138,6 +153,7 @@ int main(void)
         cmocka_unit_test(allocations_are_restored_after_a_restart),
         cmocka_unit_test(lists_are_bounded),
         cmocka_unit_test(keys_become_variables),
+        cmocka_unit_test(threads_are_for_deployments_without_num_cpus),
         cmocka_unit_test(keys_become_limits),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
