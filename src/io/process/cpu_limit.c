@@ -10,7 +10,7 @@
 #define TEXT_BYTES  128                 /* of one number, or two */
 #define PERIOD_MOST ((uint64_t)1 << 32) /* the kernel's most is a second */
 #define WHOLE       1000u
-#define MOST        (1024u * WHOLE) /* more is no limit on any machine */
+#define MOST        ((uint64_t)1024 * WHOLE) /* more is no limit on any machine */
 
 /* The number at the start of the text, behind which *text points afterwards. */
 static bool read_number(const char **text, uint64_t *ret_v)

@@ -52,7 +52,7 @@ class Pod:
     """command: behind the program's name. Its log is read; its address is `host`, that of the other end `outside`."""
 
     def __init__(self, *command, ready="^Ready: "):
-        self._mounts = Path("/proc/self/mountinfo").read_text()
+        self._mounts = set(Path("/proc/self/mountinfo").read_text().splitlines())
         self._link = f"as{os.getpid()}"
         block = os.getpid() % 16384 * 4  # of 198.18.0.0/16, for tests of networks: RFC 2544
         self.outside, self.host = (f"198.18.{(block + n) >> 8}.{(block + n) & 255}" for n in (1, 2))
@@ -135,7 +135,8 @@ class Pod:
         self.log.join()
         assert not self.processes()
         wait.until(lambda: not Path(f"/sys/class/net/{self._link}").exists(), "the network to vanish")
-        assert Path("/proc/self/mountinfo").read_text() == self._mounts
+        new = set(Path("/proc/self/mountinfo").read_text().splitlines()) - self._mounts
+        assert not [line for line in new if line.split()[4] in (*FOLDERS, *map(os.path.dirname, FOLDERS), "/dev/shm", "/proc")]
 
     def kill(self):
         if self.process.poll() is None:
