@@ -63,11 +63,12 @@ struct as_dispatcher_reload {
  * letter `done` is opened. */
 struct as_dispatcher_keys {
     struct as_key_table *table;  /* the newest one; NULL: none was read */
+    struct as_key_table *older;  /* the one before, which the next reading frees; or NULL */
     struct as_file_watch *watch; /* NULL: no --api-keys */
     struct as_timer quiet;
     bool reading, again; /* the thread runs; the file has changed since it began */
     pthread_t thread;
-    struct as_key_table *former, *result;
+    struct as_key_table *former, *unused, *result;
     struct as_buf why;
     struct as_letter done;
 };

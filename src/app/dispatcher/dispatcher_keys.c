@@ -23,11 +23,17 @@ static const char *path_of(const struct as_dispatcher *d)
     return as_option_str(d->opts, AS_OPT_API_KEYS);
 }
 
+/* Keys of `former` that are not valid any more are marked here already: whoever sees the mark looks
+ * for the key in its table, and finds it there until it gets the new one. */
 static int read_file(const struct as_dispatcher *d, const struct as_key_table *former,
                      struct as_key_table **ret_t, struct as_buf *err)
 {
-    return as_key_file_load(path_of(d), (uint32_t)as_option_u64(d->opts, AS_OPT_MAX_API_KEYS),
-                            former, ret_t, err);
+    uint32_t most = (uint32_t)as_option_u64(d->opts, AS_OPT_MAX_API_KEYS);
+    int rc = as_key_file_load(path_of(d), most, former, ret_t, err);
+
+    if (!rc)
+        as_key_table_retire(former, *ret_t);
+    return rc;
 }
 
 /* --- giving them to the lanes --- */
@@ -41,11 +47,12 @@ static void open_delivery(struct as_letter *letter, void *to AS_UNUSED)
     free(l);
 }
 
-/* Takes over the table. */
+/* Takes over the table. The one before is kept until the next reading, whose thread frees it: for a
+ * million keys that takes a loop too long. */
 static void publish(struct as_dispatcher *d, struct as_key_table *t)
 {
-    as_key_table_retire(d->keys.table, t);
-    as_key_table_unref(d->keys.table);
+    as_key_table_unref(d->keys.older);
+    d->keys.older = d->keys.table;
     d->keys.table = t;
     as_edge_set_keys(d->lanes[0].edge, t);
     for (uint32_t i = 1; i < d->n_lanes; i++) {
@@ -107,7 +114,7 @@ static void open_result(struct as_letter *letter, void *to AS_UNUSED)
 
     end_reading(d);
     d->keys.result = NULL;
-    if (d->phase == AS_DISPATCHER_STOPPING)
+    if (d->phase == AS_DISPATCHER_STOPPING || d->keys.again) /* it may be older than the newest */
         as_key_table_unref(t);
     else if (t)
         use(d, t);
@@ -123,6 +130,7 @@ static void *read_beside(void *arg)
     struct as_dispatcher *d = arg;
 
     pthread_setname_np(pthread_self(), "as-keys");
+    as_key_table_unref(d->keys.unused);
     if (read_file(d, d->keys.former, &d->keys.result, &d->keys.why))
         d->keys.result = NULL;
     as_client_lane_post(&d->lanes[0], &d->keys.done, open_result);
@@ -138,10 +146,13 @@ static void start_reading(struct as_dispatcher *d)
         return;
     d->keys.reading = true;
     d->keys.former = d->keys.table ? as_key_table_ref(d->keys.table) : NULL;
+    d->keys.unused = d->keys.older;
+    d->keys.older = NULL;
     if (!pthread_create(&d->keys.thread, NULL, read_beside, d))
         return;
     d->keys.reading = false;
     as_key_table_unref(d->keys.former);
+    as_key_table_unref(d->keys.unused);
     d->keys.former = NULL;
     (void)as_dispatcher_reload_keys(d, &err);
     as_buf_fini(&err);
@@ -205,4 +216,5 @@ void as_dispatcher_close_keys(struct as_dispatcher *d)
     as_file_watch_close(d->keys.watch);
     as_timer_close(&d->keys.quiet, NULL);
     as_key_table_unref(d->keys.table);
+    as_key_table_unref(d->keys.older);
 }

@@ -18,7 +18,7 @@ int as_key_table_add(struct as_key_table *t, const struct as_key_line *line,
                      const struct as_key_table *former, struct as_buf *err);
 /* Frees what only as_key_table_add needs. */
 void as_key_table_seal(struct as_key_table *t);
-/* Marks the keys of `former` that are not in t as retired; both may be NULL. */
+/* Marks the keys of `former` that are not in t as retired; both may be NULL. Any thread. */
 void as_key_table_retire(const struct as_key_table *former, const struct as_key_table *t);
 
 struct as_key_table *as_key_table_ref(struct as_key_table *t);
