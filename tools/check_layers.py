@@ -67,7 +67,7 @@ ROOMS = {
     "edge/grpc": ["edge/exchange"],
     "edge/infer": ["edge/exchange", "edge/grpc", "edge/rest"],
     "edge/ingress": ["edge/exchange", "edge/rest", "edge/websocket"],
-    "edge/methods": ["edge/admin", "edge/grpc", "edge/infer", "edge/ingress", "edge/rest", "edge/service", "edge/triton"],
+    "edge/methods": ["edge/admin", "edge/exchange", "edge/grpc", "edge/infer", "edge/ingress", "edge/rest", "edge/service", "edge/triton"],
     "edge/rest": ["edge/exchange"],
     "edge/service": ["edge/exchange", "edge/grpc"],
     "edge/triton": ["edge/exchange", "edge/infer", "edge/rest"],
