@@ -52,7 +52,7 @@ bool as_doctor_count_files(pid_t pid, uint32_t *ret_n)
 /* --- the status page --- */
 
 struct page {
-    bool ready;
+    bool ready, is_clear_text, is_open; /* the latter two: for clients of other machines */
     int64_t dispatcher, worker;
     enum as_doctor_verdict served;
     uint32_t n, n_bad;
@@ -112,10 +112,13 @@ static bool read_page(struct as_str text, struct page *p)
 {
     const struct as_json_row own[] = {{"ready", AS_JSON_FIELD_BOOL, &p->ready},
                                       {"pid", AS_JSON_FIELD_I64, &p->dispatcher}};
-    struct as_json_fields server = {own, AS_COUNT(own)};
+    const struct as_json_row others[] = {{"clear_text", AS_JSON_FIELD_BOOL, &p->is_clear_text},
+                                         {"anybody", AS_JSON_FIELD_BOOL, &p->is_open}};
+    struct as_json_fields server = {own, AS_COUNT(own)}, exposure = {others, AS_COUNT(others)};
     struct as_json_list deployments = {.each = read_deployment, .ctx = p},
                         replicas = {.each = read_replica, .ctx = p};
     const struct as_json_row fields[] = {{"server", AS_JSON_FIELD_OBJECT, &server},
+                                         {"exposure", AS_JSON_FIELD_OBJECT, &exposure},
                                          {"deployments", AS_JSON_FIELD_LIST, &deployments},
                                          {"replicas", AS_JSON_FIELD_LIST, &replicas}};
     struct as_json_text r;
@@ -151,6 +154,21 @@ static void report_served(struct as_doctor *d, const struct page *p)
                          "replicas",
                          "%.*s%s", AS_STR_FMT(as_buf_slice(&p->bad)),
                          p->n_bad > SHOWN ? "; …" : "");
+}
+
+static void report_exposure(struct as_doctor *d, const struct page *p)
+{
+    if (p->is_clear_text || p->is_open)
+        as_doctor_report(
+            d, "exposure", AS_DOCTOR_WARN,
+            "docs/guide/security.md: --tls-cert, --api-keys; or listen on the loopback, "
+            "behind a proxy",
+            "clients of other machines %s%s%s", p->is_clear_text ? "come in clear text" : "",
+            p->is_clear_text && p->is_open ? ", and " : "",
+            p->is_open ? "need neither a key nor a certificate" : "");
+    else
+        as_doctor_report(d, "exposure", AS_DOCTOR_OK, "",
+                         "no client of another machine comes in unasked");
 }
 
 /* --- its controller --- */
@@ -206,6 +224,7 @@ void as_doctor_check_server(struct as_doctor *d)
                          "anyserve status shows what is missing", "the server on port %u is %s",
                          s->port, p.ready ? "ready" : "not ready");
         report_served(d, &p);
+        report_exposure(d, &p);
     } else {
         as_doctor_report(d, "server", AS_DOCTOR_FAIL,
                          "see anyserve logs; a second SIGTERM ends it at once",

@@ -3,6 +3,7 @@
 #include "app/dispatcher/dispatcher.h"
 
 #include "app/dispatcher/dispatcher_internal.h"
+#include "app/dispatcher/exposure.h"
 #include "app/options/conf.h"
 #include "ctl/state/runtime_dir.h"
 #include "conf/option/exit_code.h"
@@ -71,7 +72,7 @@ static int set_up_lanes(struct as_dispatcher *d)
         d->status_page.edges[d->status_page.n_edges++] = l->edge;
     }
     d->status_page.n_loops = d->n_lanes;
-    as_dispatcher_open_keys(d);
+    as_dispatcher_keys_open(d);
     return 0;
 }
 
@@ -136,6 +137,7 @@ static int set_up(struct as_dispatcher *d, const struct as_dispatcher_fds *fds)
     if (uv_signal_init(&loop->uv, &d->sigterm) || uv_signal_start(&d->sigterm, on_sigterm, SIGTERM))
         return AS_EIO;
     as_outbox_init(&d->outbox, AS_OUTBOX_LIMIT);
+    d->status_page.exposure = as_exposure_of(fds, d->opts);
     set_join_token(d);
     set_driver_token(d);
     if (as_dispatcher_reload_open(d) || set_up_status(d) || set_up_lanes(d) || set_up_management(d))
@@ -167,12 +169,12 @@ static void tear_down(struct as_dispatcher *d)
     as_fleet_free(d->fleet);
     as_outbox_flush(&d->outbox, d->control.fd);
     as_outbox_fini(&d->outbox);
-    as_dispatcher_close_keys(d);
+    as_dispatcher_reload_close(d);
+    as_dispatcher_keys_close(d);
     as_sock_close(&d->control, NULL);
     as_timer_close(&d->end_timer, NULL);
     as_timer_close(&d->admit_timer, NULL);
     as_timer_close(&d->heartbeat, NULL);
-    as_dispatcher_reload_close(d);
     uv_close((uv_handle_t *)&d->sigterm, NULL);
     as_loop_free(d->lanes[0].loop);
     as_edge_free(d->lanes[0].edge);

@@ -18,7 +18,6 @@
 #include "edge/admin/status_page.h"
 #include "edge/edge.h"
 #include "io/loop/file_watch.h"
-#include "io/loop/helper.h"
 #include "io/loop/sock.h"
 #include "link/simple/simple.h"
 
@@ -41,36 +40,28 @@ struct as_client_lane { /* an event loop with its thread and its clients; lane 0
     pthread_t thread;
 };
 
-/* The files that can be read again while the server serves. */
+/* --api-keys: dispatcher_keys.c. While a thread reads the files, `former`, `unused`, `result` and
+ * `why` are that thread's. */
+struct as_dispatcher_keys {
+    struct as_key_table *table; /* the newest one; NULL: none was read */
+    struct as_key_table *older; /* the one before, which the next reading frees; or NULL */
+    struct as_key_table *former, *unused, *result;
+    struct as_buf why;
+};
+
+/* The files that are read again while the server serves: dispatcher_reload.c. */
 struct as_dispatcher_reload {
     struct as_tls_conf conf;
     struct as_tls_server *tls;   /* NULL: no certificate is given */
     struct as_file_watch *watch; /* of the files; NULL: they are not watched */
     struct as_timer settle;      /* after a change: several files may be written one by one */
-    struct as_helper helper;     /* reads the files: a network file system may block */
-    struct as_helper_job job;    /* a read that is under way, … */
-    bool busy, asked, again; /* … if busy. asked: somebody waits for the outcome. again: another
-                                one is due after it */
-    bool again_asked;
-    bool failed;
-    struct as_buf outcome; /* of the job */
-};
-
-/* An editor writes a file in steps, and may write several. */
-#define AS_DISPATCHER_KEYS_QUIET (50 * AS_MS)
-
-/* --api-keys: dispatcher_keys.c. The thread that reads the file owns `result` and `why` until its
- * letter `done` is opened. */
-struct as_dispatcher_keys {
-    struct as_key_table *table;  /* the newest one; NULL: none was read */
-    struct as_key_table *older;  /* the one before, which the next reading frees; or NULL */
-    struct as_file_watch *watch; /* NULL: no --api-keys */
-    struct as_timer quiet;
-    bool reading, again; /* the thread runs; the file has changed since it began */
+    bool reading;                /* the thread runs */
+    bool asked;                  /* … and somebody waits for the outcome */
+    bool again, again_asked;     /* another reading is due behind it */
     pthread_t thread;
-    struct as_key_table *former, *unused, *result;
-    struct as_buf why;
     struct as_letter done;
+    bool tls_failed; /* the thread's */
+    struct as_buf why;
 };
 
 /* only moves forward */
@@ -146,15 +137,6 @@ void as_dispatcher_send(struct as_dispatcher *d, const struct as_ctl_message *m)
 void as_dispatcher_send_text(struct as_dispatcher *d, enum as_ctl_type type, struct as_str replica,
                              struct as_str token, struct as_str text);
 
-/* --- dispatcher_keys.c --- */
-
-/* Reads the file of API keys, if there is one, for the lanes, which exist; and watches it. */
-void as_dispatcher_open_keys(struct as_dispatcher *d);
-void as_dispatcher_close_keys(struct as_dispatcher *d); /* lanes have ended; before their loop */
-/* Reads the file now, on the calling loop, which is lane 0's, and makes its keys the valid ones. 0,
- * also without --api-keys; an AS_E… with a sentence in `err`: the former keys stay. Logs either. */
-int as_dispatcher_reload_keys(struct as_dispatcher *d, struct as_buf *err);
-
 /* --- dispatcher_load.c --- */
 
 /* Sends LOAD; of as_fleet_ops. */
@@ -168,13 +150,25 @@ void as_dispatcher_start_heartbeat(struct as_dispatcher *d);
 
 /* --- dispatcher_reload.c --- */
 
-/* Reads the files for the first time. A file that cannot be used is logged: the supervisor has
- * checked it, and it may become usable again. 0 or AS_EIO. */
+/* Reads the certificates for the first time, and watches all files. A file that cannot be used is
+ * logged: the supervisor has checked it, and it may become usable again. 0 or AS_EIO. */
 int as_dispatcher_reload_open(struct as_dispatcher *d);
-/* Reads the files again; what was read before stays if that fails. Logged, and written to the
- * runtime folder for `anyserve reload`. */
+/* Reads the files again, on a thread beside the loops, since a million keys take two seconds and a
+ * network file system may block. What was read before stays where that fails. Logged, and written
+ * to the runtime folder for `anyserve reload`. */
 void as_dispatcher_reload(struct as_dispatcher *d);
-void as_dispatcher_reload_close(struct as_dispatcher *d);
+void as_dispatcher_reload_close(struct as_dispatcher *d); /* the loops have ended */
+
+/* --- dispatcher_keys.c --- */
+
+/* Reads the file of --api-keys, if there is one, for the lanes, which exist. */
+void as_dispatcher_keys_open(struct as_dispatcher *d);
+/* Before, on and after the thread of a reading. _take publishes what was read, unless `drop`, and
+ * logs it. False: it could not be read; d->keys.why says why. */
+void as_dispatcher_keys_prepare(struct as_dispatcher *d);
+void as_dispatcher_keys_read(struct as_dispatcher *d);
+bool as_dispatcher_keys_take(struct as_dispatcher *d, bool drop);
+void as_dispatcher_keys_close(struct as_dispatcher *d); /* lanes have ended; before their loop */
 
 /* --- dispatcher_shutdown.c --- */
 

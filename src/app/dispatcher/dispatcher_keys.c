@@ -1,15 +1,11 @@
-/* The API keys of --api-keys: read at the start and when the file changes, and given to all lanes.
+/* The API keys of --api-keys: read at the start and by dispatcher_reload.c, and given to all lanes.
  *
- * A changed file is read by a thread beside the loops, since a million keys take two seconds.
  * A file that cannot be read changes nothing: the former keys stay valid. Lanes get a table by
  * letter, and keep it until the next one; who is the last to use it frees it. */
 #include "app/dispatcher/dispatcher_internal.h"
 #include "ctl/state/key_file.h"
 
-#include <errno.h>
-#include <libgen.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A letter of its own for each lane and reading: several may be under way. */
 struct delivery {
@@ -79,122 +75,49 @@ static void use(struct as_dispatcher *d, struct as_key_table *t)
     as_log_event(&d->log, AS_LOG_INFO, "keys_reloaded", "keys=%u", as_key_table_count(t));
 }
 
-int as_dispatcher_reload_keys(struct as_dispatcher *d, struct as_buf *err)
+void as_dispatcher_keys_prepare(struct as_dispatcher *d)
 {
-    struct as_key_table *t;
-    int rc;
+    struct as_dispatcher_keys *k = &d->keys;
 
-    if (!path_of(d)[0] || d->phase == AS_DISPATCHER_STOPPING)
-        return 0;
-    rc = read_file(d, d->keys.table, &t, err);
-    if (rc)
-        report_failure(d, err);
-    else
-        use(d, t);
-    d->keys.again = d->keys.reading; /* what the thread reads may be older */
-    return rc;
+    k->former = k->table ? as_key_table_ref(k->table) : NULL;
+    k->unused = k->older;
+    k->older = NULL;
+    k->why.n = 0;
 }
 
-/* --- when the file changes --- */
-
-static void start_reading(struct as_dispatcher *d);
-
-static void end_reading(struct as_dispatcher *d)
+void as_dispatcher_keys_read(struct as_dispatcher *d)
 {
-    pthread_join(d->keys.thread, NULL);
-    d->keys.reading = false;
-    as_key_table_unref(d->keys.former);
-    d->keys.former = NULL;
+    struct as_dispatcher_keys *k = &d->keys;
+
+    as_key_table_unref(k->unused);
+    k->unused = k->result = NULL;
+    if (path_of(d)[0] && read_file(d, k->former, &k->result, &k->why))
+        k->result = NULL;
 }
 
-static void open_result(struct as_letter *letter, void *to AS_UNUSED)
+bool as_dispatcher_keys_take(struct as_dispatcher *d, bool drop)
 {
-    struct as_dispatcher *d = AS_CONTAINER(letter, struct as_dispatcher, keys.done);
-    struct as_key_table *t = d->keys.result;
+    struct as_dispatcher_keys *k = &d->keys;
+    struct as_key_table *t = k->result;
 
-    end_reading(d);
-    d->keys.result = NULL;
-    if (d->phase == AS_DISPATCHER_STOPPING || d->keys.again) /* it may be older than the newest */
+    as_key_table_unref(k->former);
+    k->former = k->result = NULL;
+    if (drop)
         as_key_table_unref(t);
     else if (t)
         use(d, t);
-    else
-        report_failure(d, &d->keys.why);
-    as_buf_fini(&d->keys.why);
-    if (d->keys.again && d->phase != AS_DISPATCHER_STOPPING)
-        start_reading(d);
+    else if (path_of(d)[0])
+        report_failure(d, &k->why);
+    return !k->why.n;
 }
 
-static void *read_beside(void *arg)
-{
-    struct as_dispatcher *d = arg;
-
-    pthread_setname_np(pthread_self(), "as-keys");
-    as_key_table_unref(d->keys.unused);
-    if (read_file(d, d->keys.former, &d->keys.result, &d->keys.why))
-        d->keys.result = NULL;
-    as_client_lane_post(&d->lanes[0], &d->keys.done, open_result);
-    return NULL;
-}
-
-static void start_reading(struct as_dispatcher *d)
-{
-    struct as_buf err = {0};
-
-    d->keys.again = d->keys.reading;
-    if (d->keys.reading)
-        return;
-    d->keys.reading = true;
-    d->keys.former = d->keys.table ? as_key_table_ref(d->keys.table) : NULL;
-    d->keys.unused = d->keys.older;
-    d->keys.older = NULL;
-    if (!pthread_create(&d->keys.thread, NULL, read_beside, d))
-        return;
-    d->keys.reading = false;
-    as_key_table_unref(d->keys.former);
-    as_key_table_unref(d->keys.unused);
-    d->keys.former = NULL;
-    (void)as_dispatcher_reload_keys(d, &err);
-    as_buf_fini(&err);
-}
-
-static void on_quiet(struct as_timer *t)
-{
-    start_reading(AS_CONTAINER(t, struct as_dispatcher, keys.quiet));
-}
-
-static void on_changed(void *ctx)
-{
-    struct as_dispatcher *d = ctx;
-
-    if (d->phase != AS_DISPATCHER_STOPPING)
-        as_timer_set(&d->keys.quiet, as_loop_now(d->lanes[0].loop) + AS_DISPATCHER_KEYS_QUIET);
-}
-
-/* Mounted secrets are links through a link `..data` in the same folder, which a change replaces
- * (Kubernetes, "Secrets": mounted secrets are updated automatically). */
-static void watch(struct as_dispatcher *d)
-{
-    char *copy = as_str_dup(as_str_of(path_of(d)));
-    char *paths[] = {as_str_dup(as_str_of(path_of(d))), as_str_format("%s/..data", dirname(copy))};
-
-    if (as_file_watch_new(&d->keys.watch, d->lanes[0].loop, on_changed, d) ||
-        as_file_watch_set(d->keys.watch, paths, AS_COUNT(paths)))
-        as_log_event(&d->log, AS_LOG_WARN, "keys_not_watched", "reason=\"%s\"", strerror(errno));
-    for (size_t i = 0; i < AS_COUNT(paths); i++)
-        free(paths[i]);
-    free(copy);
-}
-
-void as_dispatcher_open_keys(struct as_dispatcher *d)
+void as_dispatcher_keys_open(struct as_dispatcher *d)
 {
     struct as_key_table *t;
     struct as_buf err = {0};
 
-    as_timer_init(&d->keys.quiet, d->lanes[0].loop, on_quiet);
     if (!path_of(d)[0])
         return;
-    watch(d); /* first: a change while it is read is not missed */
     /* the supervisor has checked the file, but it may have changed since, before this process was
      * started again */
     if (read_file(d, NULL, &t, &err))
@@ -206,15 +129,9 @@ void as_dispatcher_open_keys(struct as_dispatcher *d)
     as_buf_fini(&err);
 }
 
-void as_dispatcher_close_keys(struct as_dispatcher *d)
+void as_dispatcher_keys_close(struct as_dispatcher *d)
 {
-    if (d->keys.reading) { /* its letter was not opened: the loop has ended */
-        end_reading(d);
-        as_key_table_unref(d->keys.result);
-        as_buf_fini(&d->keys.why);
-    }
-    as_file_watch_close(d->keys.watch);
-    as_timer_close(&d->keys.quiet, NULL);
     as_key_table_unref(d->keys.table);
     as_key_table_unref(d->keys.older);
+    as_buf_fini(&d->keys.why);
 }

@@ -1,5 +1,6 @@
 /* Messages between the supervisor and the dispatcher. */
 #include "app/dispatcher/dispatcher_internal.h"
+#include "app/dispatcher/exposure.h"
 #include "ctl/message/replica_facts.h"
 #include "io/process/proc.h"
 
@@ -127,6 +128,7 @@ static void admit_workers(struct as_dispatcher *d)
         if (as_edge_listen(d->management, d->fds->management[k], false))
             as_fatal_system("the listener for management", errno);
     }
+    as_exposure_log(&d->status_page.exposure, &d->log);
     count_awaited(d);
     d->workers_admitted = true;
 }

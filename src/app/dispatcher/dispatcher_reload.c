@@ -1,4 +1,5 @@
-/* Files that the dispatcher reads again while it serves: certificates, keys, authorities. */
+/* Files that the dispatcher reads again while it serves: certificates and their keys, authorities
+ * of clients, API keys. When one of them changes, or when somebody asks for it. */
 #include "app/dispatcher/dispatcher_internal.h"
 #include "ctl/state/outcome.h"
 #include "io/process/runtime.h"
@@ -6,73 +7,120 @@
 #include <errno.h>
 #include <string.h>
 
-/* A certificate and its key are replaced by two renames; between them they do not fit. */
+/* A certificate and its key are replaced by two renames; between them they do not fit. Editors
+ * write a file in steps. */
 #define SETTLE (200 * AS_MS)
 
-static void read_files(struct as_helper_job *j)
+static void load_certificates(struct as_dispatcher_reload *r)
 {
-    struct as_dispatcher_reload *r = AS_CONTAINER(j, struct as_dispatcher_reload, job);
-
-    r->failed = r->tls && as_tls_server_load(r->tls, AS_TLS_EXPIRY_ALLOWED, &r->outcome) != 0;
+    r->why.n = 0;
+    r->tls_failed = r->tls && as_tls_server_load(r->tls, AS_TLS_EXPIRY_ALLOWED, &r->why) != 0;
 }
 
-static void start_job(struct as_dispatcher *d, bool asked)
+static void log_certificates(const struct as_dispatcher *d)
 {
-    struct as_dispatcher_reload *r = &d->reload;
+    const struct as_dispatcher_reload *r = &d->reload;
+    char quoted[1024];
 
-    if (r->busy) {
-        r->again = true;
-        r->again_asked |= asked;
-        return;
-    }
-    r->busy = true;
-    r->asked = asked;
-    r->outcome.n = 0;
-    as_helper_submit(&r->helper, &r->job);
+    if (r->tls_failed)
+        as_log_event(&d->log, AS_LOG_ERROR, "certificates_reload_failed",
+                     "reason=%s action=\"the former ones stay\"",
+                     as_log_quote(quoted, sizeof(quoted), as_buf_slice(&r->why)));
+    else if (r->tls)
+        as_log_event(&d->log, AS_LOG_INFO, "certificates_reloaded", "certificates=%u expires=%ld",
+                     r->conf.server.n, as_tls_server_not_after(r->tls));
 }
 
-static void write_outcome(struct as_dispatcher *d)
+static void write_outcome(const struct as_dispatcher *d, bool keys_failed)
 {
+    const struct as_dispatcher_reload *r = &d->reload;
     char folder[AS_RUNTIME_PATH_MAX];
     struct as_buf text = {0};
 
-    as_buf_str(&text, d->reload.failed ? "failed " : "done ");
-    as_buf_add(&text, d->reload.outcome.p, d->reload.outcome.n);
+    as_buf_str(&text, r->tls_failed || keys_failed ? "failed " : "done ");
+    as_buf_add(&text, r->why.p, r->why.n);
+    if (r->tls_failed && keys_failed)
+        as_buf_str(&text, "; ");
+    as_buf_add(&text, d->keys.why.p, d->keys.why.n);
     if (as_runtime_path(folder, as_option_str(d->opts, AS_OPT_RUNTIME_DIR),
                         (uint16_t)as_option_u64(d->opts, AS_OPT_PORT), "") == 0)
         as_outcome_write(folder, AS_RUNTIME_RELOAD, as_buf_slice(&text));
     as_buf_fini(&text);
 }
 
-static void log_outcome(const struct as_dispatcher *d)
-{
-    const struct as_dispatcher_reload *r = &d->reload;
-    char quoted[1024];
+static void start_reading(struct as_dispatcher *d, bool asked);
 
-    if (r->failed)
-        as_log_event(&d->log, AS_LOG_ERROR, "reload_failed",
-                     "reason=%s action=\"what was read before stays\"",
-                     as_log_quote(quoted, sizeof(quoted), as_buf_slice(&r->outcome)));
-    else
-        as_log_event(&d->log, AS_LOG_INFO, "reloaded", "certificates=%u expires=%ld",
-                     r->conf.server.n, r->tls ? as_tls_server_not_after(r->tls) : 0L);
+/* If a file has changed meanwhile, what was read may be older than another one's outcome. */
+static void end_reading(struct as_dispatcher *d)
+{
+    struct as_dispatcher_reload *r = &d->reload;
+    bool again = r->again && d->phase != AS_DISPATCHER_STOPPING;
+    bool asked = r->asked || r->again_asked, keys_failed;
+
+    log_certificates(d);
+    keys_failed = !as_dispatcher_keys_take(d, again || d->phase == AS_DISPATCHER_STOPPING);
+    r->again = r->again_asked = false;
+    if (again)
+        start_reading(d, asked);
+    else if (asked)
+        write_outcome(d, keys_failed);
 }
 
-static void on_done(struct as_helper_job *j)
+static void read_files(struct as_dispatcher *d)
 {
-    struct as_dispatcher *d = AS_CONTAINER(j, struct as_dispatcher, reload.job);
+    load_certificates(&d->reload);
+    as_dispatcher_keys_read(d);
+}
+
+static void open_done(struct as_letter *letter, void *to AS_UNUSED)
+{
+    struct as_dispatcher *d = AS_CONTAINER(letter, struct as_dispatcher, reload.done);
+
+    pthread_join(d->reload.thread, NULL);
+    d->reload.reading = false;
+    end_reading(d);
+}
+
+static void *read_beside(void *arg)
+{
+    struct as_dispatcher *d = arg;
+
+    pthread_setname_np(pthread_self(), "as-reload");
+    read_files(d);
+    as_client_lane_post(&d->lanes[0], &d->reload.done, open_done);
+    return NULL;
+}
+
+static void start_reading(struct as_dispatcher *d, bool asked)
+{
     struct as_dispatcher_reload *r = &d->reload;
 
-    r->busy = false;
-    log_outcome(d);
-    if (r->asked)
-        write_outcome(d);
-    if (r->again) {
-        bool asked = r->again_asked;
-
-        r->again = r->again_asked = false;
-        start_job(d, asked);
+    if (r->reading) {
+        r->again = true;
+        r->again_asked |= asked;
+        return;
     }
+    r->asked = asked;
+    as_dispatcher_keys_prepare(d);
+    r->reading = !pthread_create(&r->thread, NULL, read_beside, d);
+    if (r->reading)
+        return;
+    read_files(d); /* there are no threads: the loop waits */
+    end_reading(d);
+}
+
+void as_dispatcher_reload(struct as_dispatcher *d)
+{
+    if (d->phase != AS_DISPATCHER_STOPPING)
+        start_reading(d, true);
+}
+
+static void on_settled(struct as_timer *t)
+{
+    struct as_dispatcher *d = AS_CONTAINER(t, struct as_dispatcher, reload.settle);
+
+    if (d->phase != AS_DISPATCHER_STOPPING)
+        start_reading(d, false);
 }
 
 static void on_change(void *ctx)
@@ -82,40 +130,35 @@ static void on_change(void *ctx)
     as_timer_set(&d->reload.settle, as_loop_now(d->lanes[0].loop) + SETTLE);
 }
 
-static void on_settled(struct as_timer *t)
+/* Mounted secrets are links through a link `..data` in the same folder, which a change replaces
+ * (Kubernetes, "Secrets": mounted secrets are updated automatically). */
+static void add_path(char **paths, uint32_t *n, const char *file)
 {
-    start_job(AS_CONTAINER(t, struct as_dispatcher, reload.settle), false);
+    const char *slash = strrchr(file, '/');
+
+    if (!file[0])
+        return;
+    paths[(*n)++] = as_str_dup(as_str_of(file));
+    paths[(*n)++] = as_str_format("%.*s..data", slash ? (int)(slash + 1 - file) : 0, file);
 }
 
-void as_dispatcher_reload(struct as_dispatcher *d)
-{
-    start_job(d, true);
-}
-
-/* Beside each file its folder's "..data": Kubernetes mounts secrets as links through this one, and
- * replaces only this one (AtomicWriter in its pkg/volume/util). */
 static void watch_files(struct as_dispatcher *d)
 {
-    const struct as_dispatcher_reload *r = &d->reload;
+    struct as_dispatcher_reload *r = &d->reload;
     const struct as_tls_server_conf *c = &r->conf.server;
-    uint32_t n = 0, missed;
-    char **paths = as_xalloc((2 * c->n + 1) * 2 * sizeof(*paths));
+    char **paths = as_xalloc((2 * c->n + 2) * 2 * sizeof(*paths));
+    uint32_t n = 0;
 
-    for (uint32_t i = 0; i < 2 * c->n + (c->client_ca != NULL); i++) {
-        const char *file = i < c->n ? c->certs[i] : i < 2 * c->n ? c->keys[i - c->n] : c->client_ca;
-        const char *slash = strrchr(file, '/');
-        struct as_buf data = {0};
-
-        as_buf_add(&data, file, slash ? (size_t)(slash + 1 - file) : 0);
-        as_buf_str(&data, "..data");
-        paths[n++] = as_str_dup(as_str_of(file));
-        paths[n++] = as_str_dup(as_buf_slice(&data));
-        as_buf_fini(&data);
+    for (uint32_t i = 0; i < c->n; i++) {
+        add_path(paths, &n, c->certs[i]);
+        add_path(paths, &n, c->keys[i]);
     }
-    missed = as_file_watch_set(r->watch, paths, n);
-    if (missed)
+    add_path(paths, &n, c->client_ca ? c->client_ca : "");
+    add_path(paths, &n, as_option_str(d->opts, AS_OPT_API_KEYS));
+    if (n && (as_file_watch_new(&r->watch, d->lanes[0].loop, on_change, d) ||
+              as_file_watch_set(r->watch, paths, n)))
         as_log_event(&d->log, AS_LOG_WARN, "reload_not_watched",
-                     "files=%u action=\"use anyserve reload\"", missed);
+                     "reason=\"%s\" action=\"use anyserve reload\"", strerror(errno));
     for (uint32_t i = 0; i < n; i++)
         free(paths[i]);
     free(paths);
@@ -124,23 +167,16 @@ static void watch_files(struct as_dispatcher *d)
 int as_dispatcher_reload_open(struct as_dispatcher *d)
 {
     struct as_dispatcher_reload *r = &d->reload;
-    struct as_loop *loop = d->lanes[0].loop;
 
-    as_timer_init(&r->settle, loop, on_settled);
-    r->job = (struct as_helper_job){.work = read_files, .done = on_done};
-    if (as_helper_open(&r->helper, loop) || as_tls_conf_read(&r->conf, d->opts, &r->outcome))
+    as_timer_init(&r->settle, d->lanes[0].loop, on_settled);
+    if (as_tls_conf_read(&r->conf, d->opts, &r->why))
         return AS_EIO;
-    if (!r->conf.server.n)
-        return 0;
-    r->tls = as_tls_server_new(&r->conf.server);
-    read_files(&r->job);
-    if (r->failed)
-        log_outcome(d);
-    if (as_file_watch_new(&r->watch, loop, on_change, d))
-        as_log_event(&d->log, AS_LOG_WARN, "reload_not_watched",
-                     "reason=\"%s\" action=\"use anyserve reload\"", strerror(errno));
-    else
-        watch_files(d);
+    watch_files(d); /* first: a change while they are read is not missed */
+    if (r->conf.server.n)
+        r->tls = as_tls_server_new(&r->conf.server);
+    load_certificates(r);
+    if (r->tls_failed)
+        log_certificates(d);
     return 0;
 }
 
@@ -148,8 +184,11 @@ void as_dispatcher_reload_close(struct as_dispatcher *d)
 {
     struct as_dispatcher_reload *r = &d->reload;
 
+    if (r->reading) { /* its letter was not opened: the loop has ended */
+        pthread_join(r->thread, NULL);
+        (void)as_dispatcher_keys_take(d, true);
+    }
     as_timer_close(&r->settle, NULL);
     as_file_watch_close(r->watch);
-    as_helper_close(&r->helper);
-    as_buf_fini(&r->outcome);
+    as_buf_fini(&r->why);
 }

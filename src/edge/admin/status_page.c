@@ -457,6 +457,11 @@ void as_status_page_json(struct as_status_page *b, as_ns now, struct as_buf *out
         as_status_page_sum(b, offsetof(struct as_edge_stat, exchanges)),
         as_status_page_sum(b, offsetof(struct as_edge_stat, pooled)),
         (unsigned long)as_live_bytes(), (unsigned long)as_pages_cached());
+    as_json_put_member_open(out, "exposure", '{');
+    as_json_put_member_bool(out, "beyond_loopback", b->exposure.beyond_loopback);
+    as_json_put_member_bool(out, "clear_text", b->exposure.clear_text);
+    as_json_put_member_bool(out, "anybody", b->exposure.anybody);
+    as_json_put_close(out, '}');
     json_closings(&j);
     json_models(&j);
     as_json_put_member_open(out, "deployments", '[');

@@ -35,6 +35,13 @@ struct as_status_page_status { /* of a deployment; of an application if `deploym
 };
 #define AS_STATUS_PAGE_UNKNOWN (-1)
 
+/* Who may come in from other machines. */
+struct as_status_page_exposure {
+    bool beyond_loopback; /* a listener for clients is bound to an address beyond the loopback … */
+    bool clear_text;      /* … in clear text */
+    bool anybody;         /* … and asks for neither a key nor a certificate */
+};
+
 struct as_status_page {
     struct as_fleet *fleet;
     struct as_edge *edges[AS_STATUS_PAGE_EDGES]; /* one per loop, then the management interface's */
@@ -43,6 +50,7 @@ struct as_status_page {
     struct as_list processes, statuses;
     as_ns started;             /* of the dispatcher */
     struct as_tls_server *tls; /* of the client port; NULL: clear text */
+    struct as_status_page_exposure exposure;
     uint64_t control_refusals; /* of the control API, as the controller has said */
     bool draining;
 };

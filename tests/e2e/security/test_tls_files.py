@@ -152,7 +152,7 @@ class TestReload:
             pair.replace_by(fresh.server("renewed"))
             wait.until(lambda: serial(server, fresh) != first, "the new certificate is used")
             assert client.get(f"https://localhost:{server.port}/v2/health/live").status_code == 200
-        server.log.wait("event=reloaded")
+        server.log.wait("event=certificates_reloaded")
         assert prometheus.total(prometheus.parse(server.metrics()), "anyserve_connections_closed_total") >= 0
 
     def test_a_secret_of_kubernetes(self, serve, fresh, tmp_path):
@@ -175,7 +175,7 @@ class TestReload:
     def test_broken_files_leave_the_former_ones(self, serve, fresh, break_it):
         pair = fresh.server()
         server = serve("echo.py", *pair.options)
-        server.expect_error("reload_failed")
+        server.expect_error("certificates_reload_failed")
         first = serial(server, fresh)
         if break_it == "gone":
             pair.key.unlink()
@@ -192,7 +192,7 @@ class TestReload:
         pair = fresh.server()
         server = serve("echo.py", *pair.options)
         os.kill(server.supervisor, signal.SIGHUP)
-        server.log.wait("event=reloaded")
+        server.log.wait("event=certificates_reloaded")
         assert serial(server, fresh)
 
     def test_an_expired_certificate_is_taken_and_said(self, serve, fresh):
@@ -211,7 +211,7 @@ class TestReload:
     def test_under_load(self, serve, fresh):
         pair = fresh.server()
         server = serve("echo.py", *pair.options)
-        server.expect_error("reload_failed")  # of the watch, which may come between two renames
+        server.expect_error("certificates_reload_failed")  # of the watch, which may come between two renames
         errors, stop = [], threading.Event()
 
         def work(http2):

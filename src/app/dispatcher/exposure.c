@@ -1,0 +1,48 @@
+#include "app/dispatcher/exposure.h"
+
+#include "io/socket/peer.h"
+
+#include <sys/socket.h>
+
+static bool is_beyond_loopback(int fd)
+{
+    struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
+    socklen_t n = sizeof(own);
+
+    return getsockname(fd, (struct sockaddr *)&own, &n) == 0 && own.ss_family != AF_UNIX &&
+           !as_peer_is_loopback((struct sockaddr *)&own);
+}
+
+static bool any_beyond_loopback(const int *fds, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (is_beyond_loopback(fds[i]))
+            return true;
+    }
+    return false;
+}
+
+struct as_status_page_exposure as_exposure_of(const struct as_dispatcher_fds *fds,
+                                              const struct as_option_set *o)
+{
+    bool clear = any_beyond_loopback(fds->grpc, fds->n_grpc);
+    bool tls = any_beyond_loopback(fds->grpc_tls, fds->n_grpc_tls);
+    bool keys = as_option_str(o, AS_OPT_API_KEYS)[0],
+         certificates = as_option_str(o, AS_OPT_TLS_CLIENT_CA)[0];
+
+    return (struct as_status_page_exposure){
+        .beyond_loopback = clear || tls,
+        .clear_text = clear,
+        .anybody = !keys && (clear || (tls && !certificates)),
+    };
+}
+
+void as_exposure_log(const struct as_status_page_exposure *e, const struct as_log *log)
+{
+    if (!e->clear_text && !e->anybody)
+        return;
+    as_log_event(log, AS_LOG_WARN, "open_to_others", "reason=\"clients of other machines %s%s%s\"",
+                 e->clear_text ? "come in clear text (--tls-cert)" : "",
+                 e->clear_text && e->anybody ? ", and " : "",
+                 e->anybody ? "need no key (--api-keys, --tls-client-ca)" : "");
+}
