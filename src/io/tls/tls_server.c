@@ -2,18 +2,11 @@
 
 #include "base/err.h"
 #include "io/loop/clock.h"
+#include "io/tls/tls_context.h"
 #include "io/tls/tls_tickets.h"
 
 #include <openssl/x509v3.h>
 #include <pthread.h>
-
-#define SUITES_1_2                                                                                 \
-    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"                                   \
-    "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"                                   \
-    "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
-#define GROUPS "X25519:P-256:P-384"
-/* OpenSSL reads up to this many bytes at once, so that many small records need one system call. */
-#define READ_BUFFER (64u << 10)
 
 /* One load of the files: a context for each certificate. The sessions of a generation hold its
  * first context, which frees the generation with itself. */
@@ -90,22 +83,15 @@ static int on_alpn(SSL *ssl AS_UNUSED, const unsigned char **ret, unsigned char 
 static SSL_CTX *new_context(const struct as_tls_server_conf *conf)
 {
     static const unsigned char id[] = "anyserve";
-    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+    SSL_CTX *ctx = as_tls_context_new(TLS_server_method(),
+                                      conf->least == AS_TLS_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION);
 
     if (!ctx)
         return NULL;
-    SSL_CTX_set_min_proto_version(ctx, conf->least == AS_TLS_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION);
-    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-                                 SSL_OP_IGNORE_UNEXPECTED_EOF);
-    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF); /* tickets are enough */
+    /* HTTP itself shows whether a request is whole */
+    SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_session_id_context(ctx, id, sizeof(id) - 1);
-    SSL_CTX_set_read_ahead(ctx, 1);
-    SSL_CTX_set_default_read_buffer_len(ctx, READ_BUFFER);
     SSL_CTX_set_alpn_select_cb(ctx, on_alpn, NULL);
-    AS_ASSERT(SSL_CTX_set_cipher_list(ctx, SUITES_1_2) == 1 &&
-              SSL_CTX_set1_groups_list(ctx, GROUPS) == 1);
     return ctx;
 }
 

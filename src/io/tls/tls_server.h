@@ -1,8 +1,7 @@
 /* io/tls/tls_server.h — what a server needs to speak TLS: certificates, authorities of clients.
  *
- * Versions 1.2 and 1.3; the suites of 1.2 are those that Mozilla's "intermediate" configuration
- * recommends: an ephemeral key exchange and an AEAD, so that HTTP/2 accepts all of them (RFC 9113
- * §9.2.2). No renegotiation and no compression. ALPN: h2 and http/1.1, and nothing else (RFC 7301).
+ * Versions 1.2 and 1.3, as io/tls/tls_context says. ALPN: h2 and http/1.1, and nothing else (RFC
+ * 7301).
  *
  * The files can be loaded again; sessions that exist keep what they have. Thread: any.
  */

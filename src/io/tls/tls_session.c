@@ -28,6 +28,7 @@ struct as_tls {
     bool socket_ended; /* the peer has shut down the socket */
     bool more_input;
     const char *failure;
+    enum as_tls_cause cause;
 };
 
 /* --- the socket, as OpenSSL sees it --- */
@@ -310,6 +311,52 @@ void as_tls_close_notify(struct as_tls *t)
 
 /* --- input --- */
 
+/* Of a certificate that is in order but for its authority. */
+static bool is_untrusted(long verify_result)
+{
+    switch (verify_result) {
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Keeps what OpenSSL's queue of errors and the session know about a failure of TLS. */
+static void note_failure(struct as_tls *t)
+{
+    unsigned long e = ERR_peek_error();
+    const char *reason = ERR_reason_error_string(e);
+    long verify_result = SSL_get_verify_result(t->ssl);
+
+    t->failure = reason ? reason : "unknown reason";
+    if (verify_result != X509_V_OK) {
+        t->failure = X509_verify_cert_error_string(verify_result);
+        t->cause = is_untrusted(verify_result) ? AS_TLS_CAUSE_UNTRUSTED : AS_TLS_CAUSE_UNVERIFIED;
+        return;
+    }
+    switch (ERR_GET_REASON(e)) {
+    case SSL_R_WRONG_VERSION_NUMBER: /* no record of TLS begins so */
+    case SSL_R_HTTP_REQUEST:
+    case SSL_R_HTTPS_PROXY_REQUEST:
+        t->cause = AS_TLS_CAUSE_NOT_TLS;
+        break;
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+        t->cause = AS_TLS_CAUSE_CERTIFICATE_REQUIRED;
+        break;
+    case SSL_R_UNEXPECTED_EOF_WHILE_READING:
+        t->cause = AS_TLS_CAUSE_CUT_SHORT;
+        break;
+    default:
+        break;
+    }
+}
+
 /* The result of a call that has failed. */
 static int why_failed(struct as_tls *t, int rc)
 {
@@ -321,6 +368,7 @@ static int why_failed(struct as_tls *t, int rc)
         return AS_EOF;
     if (e == SSL_ERROR_SYSCALL)
         return t->socket_ended ? AS_EOF : AS_EIO;
+    note_failure(t);
     return AS_EINVALID;
 }
 
@@ -332,20 +380,23 @@ int as_tls_handshake(struct as_tls *t)
     t->buffer->cipher.n = 0;
     rc = SSL_do_handshake(t->ssl);
     err = rc == 1 ? 0 : why_failed(t, rc);
-    if (err == AS_EIO)
+    if (err == AS_EIO || t->cause == AS_TLS_CAUSE_CUT_SHORT)
         err = AS_EOF;
-    if (err == AS_EINVALID)
-        t->failure = ERR_reason_error_string(ERR_peek_error());
     ERR_clear_error();
     send_protocol_bytes(t);
-    /* what came with the client's last message is reported by no poll */
+    /* what came with the peer's last message is reported by no poll */
     t->more_input = !err && SSL_has_pending(t->ssl);
     return err;
 }
 
 const char *as_tls_failure(const struct as_tls *t)
 {
-    return t->failure ? t->failure : "unknown reason";
+    return t->failure;
+}
+
+enum as_tls_cause as_tls_cause(const struct as_tls *t)
+{
+    return t->cause;
 }
 
 int64_t as_tls_read(struct as_tls *t, void *p, size_t n)

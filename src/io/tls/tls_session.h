@@ -38,9 +38,20 @@ void as_tls_free(struct as_tls *t);
 /* One step. 0: done; AS_EAGAIN: it waits for the peer; AS_EINVALID: it has failed, as
  * as_tls_failure says; AS_EOF: the peer has closed. */
 int as_tls_handshake(struct as_tls *t);
-const char *as_tls_failure(const struct as_tls *t); /* "wrong version number"; valid as long as t */
+/* Why TLS has failed: "wrong version number"; of the peer's certificate: "certificate has expired".
+ * NULL: it has not, though the socket may have. Static text. */
+const char *as_tls_failure(const struct as_tls *t);
+enum as_tls_cause {
+    AS_TLS_CAUSE_OTHER,
+    AS_TLS_CAUSE_NOT_TLS,              /* the peer's first bytes are of another protocol */
+    AS_TLS_CAUSE_UNTRUSTED,            /* no trusted authority has signed the peer's certificate */
+    AS_TLS_CAUSE_UNVERIFIED,           /* the peer's certificate is refused for another reason */
+    AS_TLS_CAUSE_CERTIFICATE_REQUIRED, /* the peer says that ours is missing (RFC 8446 §6.2) */
+    AS_TLS_CAUSE_CUT_SHORT             /* the socket has ended, but the session has not */
+};
+enum as_tls_cause as_tls_cause(const struct as_tls *t); /* of the failure */
 
-/* As as_sock_read: >0 bytes; AS_EAGAIN; AS_EOF; AS_EIO. */
+/* As as_sock_read: >0 bytes; AS_EAGAIN; AS_EOF; AS_EIO: the socket or TLS has failed. */
 int64_t as_tls_read(struct as_tls *t, void *p, size_t n);
 /* The last read left bytes, or an end, behind that polling the socket will not report. */
 bool as_tls_has_input(const struct as_tls *t);
