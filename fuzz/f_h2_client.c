@@ -35,8 +35,8 @@ static void start(struct fuzz *f)
 
     if (f->n == CALLS)
         return;
-    r.n_headers =
-        as_grpc_call_fields(fields, AS_STR("/s/m"), AS_STR("h"), AS_STR("a"), AS_STR("1S"));
+    r.n_headers = as_grpc_call_fields(fields, AS_STR("http"), AS_STR("/s/m"), AS_STR("h"),
+                                      AS_STR("a"), AS_STR("1S"));
     as_grpc_call_begin(&c->grpc, LIMIT);
     f->n += as_h2_client_request(f->h, &r, c, &c->stream) == 0;
 }

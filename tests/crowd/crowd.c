@@ -77,7 +77,7 @@ static bool start(struct call *c)
         ask_draw_theme(&r->theme, &r->rand);
     ask_draw(&c->ask, &r->theme, &r->rand, l->talk, r->begun);
     ask_request(&c->ask, l->talk, &q);
-    as_model_call_prepare(&c->frame, l->talk, &q, "crowd");
+    as_model_call_prepare(&c->frame, l->talk, &q, "crowd", false);
     as_model_call_begin(&c->talk, l->talk, r->json, q.limit);
     c->is_cancelled = false;
     c->cancel_at =
@@ -190,8 +190,8 @@ static bool open_lane(struct lane *l)
     l->is_ending = false;
     l->resets = 0;
     if (as_connect_start(&l->run->addr, &fd) ||
-        as_client_connection_open(&l->peer, l->run->loop, fd, l->talk != AS_MODEL_CALL_GRPC, &ops,
-                                  l)) {
+        as_client_connection_open(&l->peer, l->run->loop, fd, NULL, l->talk != AS_MODEL_CALL_GRPC,
+                                  &ops, l)) {
         tell(l->run, NULL, AS_STR("no connection"));
         as_loop_stop(l->run->loop);
         return false;

@@ -444,6 +444,14 @@ enum as_option_type {
       "print the time at which each line was read")                                                \
     X(URL, "url", STRING, 0, 300, "", "HOST:PORT", CB, "Call",                                     \
       "server to call; default: the one that --runtime-dir and --port select")                     \
+    X(TLS, "tls", BOOL, 0, 1, "off", "", CB, "Call",                                               \
+      "speak TLS, as https:// or grpcs:// in --url does")                                          \
+    X(CA, "ca", STRING, 0, 4095, "", "FILE", CB, "Call",                                           \
+      "authorities (PEM) of the server's certificate, with TLS; default: those of the system")     \
+    X(CERT, "cert", STRING, 0, 4095, "", "FILE", IB, "Call",                                       \
+      "certificate chain (PEM) of this client, with TLS, for a server that asks for one")          \
+    X(KEY, "key", STRING, 0, 4095, "", "FILE", IB, "Call",                                         \
+      "its private key (PEM); without: in the file of --cert")                                     \
     X(PROTOCOL, "protocol", ENUM, 0, 0, "grpc", "grpc|http|http-binary", CB, "Call",               \
       "gRPC, or REST over HTTP/1.1 with tensors as JSON or as binary data")                        \
     X(INPUT, "input", LIST, 0, 2147483647, "", "NAME=VALUE", CB, "Call",                           \

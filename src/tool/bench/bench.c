@@ -162,9 +162,14 @@ static int make_first_call(struct bench *bench)
 
     if (fd < 0)
         return AS_EXIT_CODE_STATUS + UNAVAILABLE;
-    if (as_unary_open(&u, fd, bench->query.protocol, bench->target.authority)) {
+    if (as_unary_open(&u, fd, bench->target.tls, bench->query.protocol, bench->target.authority)) {
         as_buf_str(&bench->why, "cannot add the connection to the event loop");
         return AS_EXIT_CODE_FAILED;
+    }
+    if (as_unary_wait_handshake(&u, as_option_ns(bench->opts, AS_OPT_CONNECT_TIMEOUT))) {
+        as_buf_str(&bench->why, u.connection->why);
+        as_unary_close(&u);
+        return AS_EXIT_CODE_STATUS + UNAVAILABLE;
     }
     status = fetch_model(bench, &u);
     rc = status ? 0 : as_query_encode(&bench->query, true, &bench->why);
@@ -190,6 +195,10 @@ static int connect_all(struct bench *bench)
     }
     bench->fds = as_xalloc(bench->connections * sizeof(*bench->fds));
     for (uint32_t i = 0; i < bench->connections; i++) {
+        if (i && bench->target.tls) { /* the load driver connects when it can begin a handshake */
+            bench->fds[i] = -1;
+            continue;
+        }
         bench->fds[i] = as_target_connect(&bench->target, bench->opts, &bench->why);
         if (bench->fds[i] >= 0)
             continue;
@@ -237,6 +246,8 @@ static int run_load(struct bench *bench)
                                        .duration = as_option_ns(o, AS_OPT_DURATION),
                                        .requests = as_option_u64(o, AS_OPT_REQUESTS),
                                        .protocol = bench->query.protocol,
+                                       .tls = bench->target.tls,
+                                       .connect_timeout = as_option_ns(o, AS_OPT_CONNECT_TIMEOUT),
                                        .stream = bench->query.stream,
                                        .authority = bench->target.authority,
                                        .interrupted = &interrupted,
@@ -344,6 +355,7 @@ int as_bench_main(struct as_option_set *opts)
         code = print_report(bench);
     }
     as_query_fini(&bench->query);
+    as_target_fini(&bench->target);
     free(bench->fds);
     as_buf_fini(&bench->answer);
     as_buf_fini(&bench->why);

@@ -5,6 +5,7 @@
 #include "tool/bench/load_driver_internal.h"
 
 #define CHECK_INTERVAL (20 * AS_MS) /* how often deadlines and signals are checked */
+#define HANDSHAKES     64u          /* in progress at once before the load */
 
 /* --- connections --- */
 
@@ -15,7 +16,21 @@ static void lose_connection(struct as_load_driver_connection *conn, const char *
     if (!d->result->lost++)
         snprintf(d->result->why, sizeof(d->result->why), "%s", why);
     as_load_driver_retire(conn);
-    as_load_driver_advance(d, as_clock_now());
+    if (d->running)
+        as_load_driver_advance(d, as_clock_now());
+}
+
+/* A handshake is over, well or not. */
+static void count_handshake(struct as_load_driver *d)
+{
+    d->handshaking--;
+    if (!d->running)
+        as_loop_stop(d->loop);
+}
+
+static void on_handshake(struct as_client_connection *p)
+{
+    count_handshake(AS_CONTAINER(p, struct as_load_driver_connection, client)->driver);
 }
 
 static void on_end(struct as_client_connection *p)
@@ -24,6 +39,8 @@ static void on_end(struct as_client_connection *p)
         AS_CONTAINER(p, struct as_load_driver_connection, client);
     struct as_load_driver *d = conn->driver;
 
+    if (p->handshaking)
+        count_handshake(d);
     if (!as_load_driver_may_reopen(conn)) {
         lose_connection(conn, p->why);
         return;
@@ -37,10 +54,22 @@ static void on_connection_closed(struct as_client_connection *p);
 
 static int open_connection(struct as_load_driver_connection *conn, int fd)
 {
-    int rc = as_client_connection_open(&conn->client, conn->driver->loop, fd,
-                                       conn->driver->conf->protocol != AS_MODEL_CALL_GRPC,
-                                       &as_load_driver_ops, conn);
+    struct as_load_driver *d = conn->driver;
+    struct as_tls *session = NULL;
+    int rc;
 
+    if (d->conf->tls) {
+        session = as_tls_new(as_tls_client_open(d->conf->tls), false, fd, d->tls_buffer);
+        if (!session)
+            as_fatal_memory(0);
+    }
+    rc = as_client_connection_open(&conn->client, d->loop, fd, session,
+                                   d->conf->protocol != AS_MODEL_CALL_GRPC, &as_load_driver_ops,
+                                   conn);
+    conn->opened = as_clock_now();
+    if (!rc && session)
+        d->handshaking++;
+    conn->client.on_handshake = on_handshake;
     conn->client.on_end = on_end;
     conn->client.on_closed = on_connection_closed;
     return rc;
@@ -92,12 +121,40 @@ static void check_deadlines(struct as_load_driver_connection *conn, as_ns now)
     }
 }
 
+static bool is_interrupted(const struct as_load_driver *d)
+{
+    return d->conf->interrupted && *d->conf->interrupted;
+}
+
+/* Ends connections whose handshake takes too long. */
+static void check_handshakes(struct as_load_driver *d, as_ns now)
+{
+    for (uint32_t i = 0; i < d->conf->connections && d->handshaking; i++) {
+        struct as_load_driver_connection *conn = &d->connections[i];
+        struct as_client_connection *p = &conn->client;
+
+        if (p->ended || !p->handshaking || now - conn->opened < d->conf->connect_timeout)
+            continue;
+        snprintf(p->why, sizeof(p->why), AS_CLIENT_CONNECTION_SILENT,
+                 (double)d->conf->connect_timeout / (double)AS_SEC);
+        as_client_connection_close(p);
+        count_handshake(d);
+        lose_connection(conn, p->why);
+    }
+}
+
 static void on_check_timer(struct as_timer *t)
 {
     struct as_load_driver *d = AS_CONTAINER(t, struct as_load_driver, check_timer);
     as_ns now = as_clock_now();
 
-    if (d->conf->interrupted && *d->conf->interrupted && d->phase < AS_LOAD_DRIVER_DRAIN) {
+    check_handshakes(d, now);
+    if (!d->running) {
+        as_timer_set(&d->check_timer, as_loop_now(d->loop) + CHECK_INTERVAL);
+        as_loop_stop(d->loop);
+        return;
+    }
+    if (is_interrupted(d) && d->phase < AS_LOAD_DRIVER_DRAIN) {
         d->result->interrupted = true;
         if (d->phase == AS_LOAD_DRIVER_WARM)
             as_load_driver_enter_phase(d, AS_LOAD_DRIVER_MEASURE, now);
@@ -120,24 +177,41 @@ static void on_check_timer(struct as_timer *t)
 
 /* --- the run --- */
 
+static void wait_for_handshakes(struct as_load_driver *d, uint32_t most)
+{
+    while (d->handshaking > most && !is_interrupted(d))
+        as_loop_run(d->loop); /* until a handshake is over, or the timer fires */
+}
+
 static int open_connections(struct as_load_driver *d)
 {
     int rc = 0;
 
+    as_timer_set(&d->check_timer, as_loop_now(d->loop) + CHECK_INTERVAL);
     d->connections = as_xalloc(d->conf->connections * sizeof(*d->connections));
+    for (uint32_t i = 0; i < d->conf->connections; i++)
+        d->connections[i].client.ended = d->connections[i].client.closed = true;
     for (uint32_t i = 0; i < d->conf->connections; i++) {
         struct as_load_driver_connection *conn = &d->connections[i];
-        int err;
+        int fd = d->conf->fds[i], err = 0;
 
         conn->driver = d;
         as_list_init(&conn->calls);
         conn->free_streams = d->conf->streams;
-        as_connect_addr_of(d->conf->fds[i], &conn->addr);
-        err = open_connection(conn, d->conf->fds[i]);
+        if (fd < 0) {
+            conn->addr = d->connections[0].addr;
+            err = as_connect_start(&conn->addr, &fd);
+        } else {
+            as_connect_addr_of(fd, &conn->addr);
+        }
+        if (!err)
+            err = open_connection(conn, fd);
         conn->retired = err != 0;
         d->alive += err == 0;
         rc = rc ? rc : err;
+        wait_for_handshakes(d, HANDSHAKES - 1);
     }
+    wait_for_handshakes(d, 0);
     return rc;
 }
 
@@ -152,7 +226,6 @@ static void start_load(struct as_load_driver *d)
     }
     as_load_driver_enter_phase(d, AS_LOAD_DRIVER_WARM, now);
     as_load_driver_advance(d, now);
-    as_timer_set(&d->check_timer, as_loop_now(d->loop) + CHECK_INTERVAL);
     if (d->conf->rate) {
         as_load_driver_send_due(d, now);
         return;
@@ -198,6 +271,7 @@ static void close_all(struct as_load_driver *d)
         as_client_connection_close(&d->connections[i].client);
     as_timer_close(&d->check_timer, NULL);
     as_loop_free(d->loop);
+    as_tls_buffer_free(d->tls_buffer);
     for (uint32_t i = 0; i < d->conf->connections; i++) {
         while ((n = as_list_pop(&d->connections[i].calls)))
             free_call(n);
@@ -222,7 +296,8 @@ int as_load_driver_run(const struct as_load_driver_conf *conf, struct as_load_dr
     d->n_wanted = conf->requests ? conf->requests : UINT64_MAX;
     as_list_init(&d->spare_calls);
     as_arena_init(&d->arena, NULL, 0);
-    as_model_call_prepare(&d->frame, conf->protocol, &conf->request, conf->authority);
+    as_model_call_prepare(&d->frame, conf->protocol, &conf->request, conf->authority,
+                          conf->tls != NULL);
     d->frame.request.head_id = 1; /* all calls have the same head */
     for (uint32_t i = 0; i < d->frame.request.n_body; i++)
         as_buf_add(&d->body, d->frame.body[i].p, d->frame.body[i].n);
@@ -230,6 +305,8 @@ int as_load_driver_run(const struct as_load_driver_conf *conf, struct as_load_dr
     d->frame.request.n_body = d->body.n ? 1 : 0;
     rc = as_loop_new(&d->loop, 0);
     AS_ASSERT(rc == 0); /* a process without a few free descriptors cannot work at all */
+    if (conf->tls)
+        d->tls_buffer = as_tls_buffer_new(d->loop);
     if (conf->protocol != AS_MODEL_CALL_GRPC && !(d->json = as_json_new()))
         as_fatal_memory(0);
     as_timer_init(&d->check_timer, d->loop, on_check_timer);

@@ -5,6 +5,9 @@
  * server is. A call that is due while every stream is in use is sent when a stream is free; its
  * latency counts from the time at which it was due.
  *
+ * With TLS, the load begins when the handshakes of all connections are done; a few are in progress
+ * at once, because a server limits them.
+ *
  * Phases: warm-up (not counted), measurement, and drain, which waits for the calls that were sent
  * during the measurement. A lost connection is not opened again, with one exception: a connection
  * of HTTP/1.1 that ended after a response, or with a call that was cancelled, because HTTP/1.1
@@ -13,6 +16,7 @@
 #ifndef AS_TOOL_LOAD_DRIVER_H
 #define AS_TOOL_LOAD_DRIVER_H
 
+#include "io/tls/tls_client.h"
 #include "tool/bench/tally.h"
 #include "tool/call/client_connection.h"
 #include "tool/call/model_call.h"
@@ -20,7 +24,8 @@
 #include <signal.h>
 
 struct as_load_driver_conf {
-    const int *fds; /* connected; as_load_driver_run closes them */
+    const int *fds; /* connected; as_load_driver_run closes them. -1: it connects to the peer of
+                       the first one */
     uint32_t connections, streams;
     uint64_t rate; /* calls per second; 0: closed loop */
     bool poisson;
@@ -29,6 +34,8 @@ struct as_load_driver_conf {
     as_ns warmup, duration;
     uint64_t requests; /* calls to measure; 0: measure for `duration` */
     enum as_model_call_protocol protocol;
+    struct as_tls_client *tls; /* the connections speak TLS by it; NULL: clear text */
+    as_ns connect_timeout;     /* of a handshake of TLS */
     bool stream; /* a call has any number of responses; it fails if one of them is an error */
     struct as_model_call_request request; /* its timeout counts from when a call is sent */
     const struct as_str *answer; /* a call fails if its answer is another; NULL: any is good */

@@ -31,6 +31,7 @@ struct as_load_driver_connection {
     bool reopening;        /* gets no calls until it was opened again */
     bool can_reopen;       /* the server has answered on it, or a call was cancelled */
     struct as_connect_addr addr;
+    as_ns opened;
 };
 
 struct as_load_driver_call {
@@ -52,8 +53,10 @@ struct as_load_driver {
     struct as_load_driver_result *result;
     struct as_tally *tally;
     struct as_loop *loop;
+    struct as_tls_buffer *tls_buffer; /* NULL: clear text */
     struct as_load_driver_connection *connections;
     uint32_t next_connection, alive;
+    uint32_t handshaking; /* connections whose handshake is in progress */
     struct as_list spare_calls;
     struct as_tick arrivals;
     struct as_task poll;
@@ -61,7 +64,7 @@ struct as_load_driver {
     struct as_arrival_schedule schedule;
     as_ns due; /* when the next call is due */
     enum as_load_driver_phase phase;
-    bool running; /* the loop */
+    bool running; /* the load; false: connections are being opened, or it is over */
     as_ns phase_end, measure_start, measure_end, progress_at, last_answer;
     uint64_t n_sent;    /* calls of the measurement that were sent */
     uint64_t n_wanted;  /* and how many shall be sent */

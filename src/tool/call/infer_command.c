@@ -44,13 +44,17 @@ static int connect_server(struct infer *f)
     as_ns start = as_clock_now();
     int fd = as_target_connect(&f->target, f->opts, &f->why);
 
-    f->connect_time = as_clock_now() - start;
     if (fd < 0)
         return AS_EXIT_CODE_STATUS + UNAVAILABLE;
-    if (as_unary_open(&f->unary, fd, f->query.protocol, f->target.authority)) {
+    if (as_unary_open(&f->unary, fd, f->target.tls, f->query.protocol, f->target.authority)) {
         as_buf_str(&f->why, "cannot add the connection to the event loop");
         return AS_EXIT_CODE_FAILED;
     }
+    if (as_unary_wait_handshake(&f->unary, as_option_ns(f->opts, AS_OPT_CONNECT_TIMEOUT))) {
+        as_buf_str(&f->why, f->unary.connection->why);
+        return AS_EXIT_CODE_STATUS + UNAVAILABLE;
+    }
+    f->connect_time = as_clock_now() - start;
     return AS_EXIT_CODE_OK;
 }
 
@@ -266,6 +270,7 @@ int as_infer_command_main(struct as_option_set *opts)
         code = AS_EXIT_CODE_FAILED;
     as_unary_close(&f->unary);
     as_query_fini(&f->query);
+    as_target_fini(&f->target);
     as_arena_fini(&f->arena);
     as_blob_unref(f->answer_blob);
     as_buf_fini(&f->printed);

@@ -6,8 +6,9 @@
 _Static_assert(AS_REST_CALL_TEXT == AS_MODEL_CALL_TEXT, "texts of one size");
 
 void as_model_call_prepare(struct as_model_call_frame *f, enum as_model_call_protocol protocol,
-                           const struct as_model_call_request *r, const char *authority)
+                           const struct as_model_call_request *r, const char *authority, bool tls)
 {
+    struct as_str scheme = tls ? AS_STR("https") : AS_STR("http");
     uint32_t n;
 
     *f = (struct as_model_call_frame){.timeout = ""};
@@ -16,7 +17,7 @@ void as_model_call_prepare(struct as_model_call_frame *f, enum as_model_call_pro
         AS_ASSERT(r->message.n <= UINT32_MAX);
         if (r->timeout)
             as_grpc_put_timeout(f->timeout, r->timeout);
-        n = as_grpc_call_fields(f->fields, r->path, as_str_of(authority),
+        n = as_grpc_call_fields(f->fields, scheme, r->path, as_str_of(authority),
                                 AS_STR(AS_MODEL_CALL_AGENT), as_str_of(f->timeout));
         if (!r->framed) {
             as_grpc_prefix(f->prefix, (uint32_t)r->message.n);
@@ -26,6 +27,7 @@ void as_model_call_prepare(struct as_model_call_frame *f, enum as_model_call_pro
         f->body[f->request.n_body++] = r->message;
     } else {
         struct as_rest_call_head head = {.method = r->method,
+                                         .scheme = scheme,
                                          .path = r->path,
                                          .authority = as_str_of(authority),
                                          .user_agent = AS_STR(AS_MODEL_CALL_AGENT)};

@@ -46,9 +46,10 @@ struct as_model_call_frame {
     uint8_t prefix[AS_GRPC_PREFIX];
     struct as_str body[2];
 };
-/* The texts that r and the authority point to must outlive the frame. */
+/* The texts that r and the authority point to must outlive the frame. tls: for a connection by TLS.
+ */
 void as_model_call_prepare(struct as_model_call_frame *f, enum as_model_call_protocol protocol,
-                           const struct as_model_call_request *r, const char *authority);
+                           const struct as_model_call_request *r, const char *authority, bool tls);
 
 struct as_model_call { /* zero-initialise before the first begin */
     enum as_model_call_protocol protocol;

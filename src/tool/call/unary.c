@@ -3,6 +3,8 @@
 #include "base/err.h"
 #include "io/loop/clock.h"
 
+#include <unistd.h>
+
 enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 
 static void on_field(void *conn AS_UNUSED, void *call, struct as_str name, struct as_str value,
@@ -40,23 +42,38 @@ static void on_timeout(struct as_timer *t)
     struct as_unary *u = AS_CONTAINER(t, struct as_unary, timer);
 
     u->timed_out = true;
-    as_client_connection_reset(u->connection, u->stream);
+    if (u->open)
+        as_client_connection_reset(u->connection, u->stream);
     as_loop_stop(u->loop); /* does not wait for the server */
 }
 
-int as_unary_open(struct as_unary *u, int fd, enum as_model_call_protocol protocol,
-                  const char *authority)
+static void stop(struct as_client_connection *p)
+{
+    as_loop_stop(p->loop);
+}
+
+int as_unary_open(struct as_unary *u, int fd, struct as_tls_client *tls,
+                  enum as_model_call_protocol protocol, const char *authority)
 {
     bool rest = protocol != AS_MODEL_CALL_GRPC;
+    struct as_tls *session = NULL;
     int rc;
 
     *u = (struct as_unary){.protocol = protocol, .authority = authority};
     rc = as_loop_new(&u->loop, 0);
-    if (rc)
+    if (rc) {
+        close(fd);
         return rc;
+    }
+    if (tls) {
+        u->tls_buffer = as_tls_buffer_new(u->loop);
+        session = as_tls_new(as_tls_client_open(tls), false, fd, u->tls_buffer);
+        if (!session)
+            as_fatal_memory(0);
+    }
     u->connection = as_xalloc(sizeof(*u->connection));
     as_timer_init(&u->timer, u->loop, on_timeout);
-    rc = as_client_connection_open(u->connection, u->loop, fd, rest, &ops, u);
+    rc = as_client_connection_open(u->connection, u->loop, fd, session, rest, &ops, u);
     if (!rc && rest && !(u->json = as_json_new())) {
         as_client_connection_close(u->connection);
         rc = AS_ENOMEM;
@@ -64,6 +81,7 @@ int as_unary_open(struct as_unary *u, int fd, enum as_model_call_protocol protoc
     if (rc) {
         as_timer_close(&u->timer, NULL);
         as_loop_free(u->loop);
+        as_tls_buffer_free(u->tls_buffer);
         free(u->connection);
         u->loop = NULL;
     }
@@ -77,10 +95,30 @@ void as_unary_close(struct as_unary *u)
     as_client_connection_close(u->connection);
     as_timer_close(&u->timer, NULL);
     as_loop_free(u->loop);
+    as_tls_buffer_free(u->tls_buffer);
     free(u->connection);
     as_model_call_fini(&u->call);
     as_json_free(u->json);
     u->loop = NULL;
+}
+
+int as_unary_wait_handshake(struct as_unary *u, as_ns timeout)
+{
+    struct as_client_connection *p = u->connection;
+
+    p->on_handshake = p->on_end = stop;
+    as_timer_set(&u->timer, as_loop_now(u->loop) + timeout);
+    u->timed_out = false;
+    while (p->handshaking && !p->ended && !u->timed_out)
+        as_loop_run(u->loop);
+    as_timer_set(&u->timer, AS_NEVER);
+    p->on_handshake = p->on_end = NULL;
+    if (!p->ended && p->handshaking) {
+        snprintf(p->why, sizeof(p->why), AS_CLIENT_CONNECTION_SILENT,
+                 (double)timeout / (double)AS_SEC);
+        as_client_connection_close(p);
+    }
+    return p->ended ? AS_EUNAVAILABLE : 0;
 }
 
 static void wait_for_end(struct as_unary *u, as_ns timeout)
@@ -100,7 +138,7 @@ uint32_t as_unary_call(struct as_unary *u, const struct as_model_call_request *r
     as_ns start_at = as_clock_now();
     char *text;
 
-    as_model_call_prepare(&frame, u->protocol, r, u->authority);
+    as_model_call_prepare(&frame, u->protocol, r, u->authority, u->tls_buffer != NULL);
     as_model_call_begin(&u->call, u->protocol, u->json, r->limit);
     if (r->on_response)
         as_model_call_expect_stream(&u->call, r->on_response, r->ctx);

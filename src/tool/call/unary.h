@@ -7,12 +7,14 @@
 #ifndef AS_TOOL_UNARY_H
 #define AS_TOOL_UNARY_H
 
+#include "io/tls/tls_client.h"
 #include "tool/call/client_connection.h"
 #include "tool/call/model_call.h"
 
 struct as_unary {
     struct as_loop *loop;
     struct as_client_connection *connection;
+    struct as_tls_buffer *tls_buffer; /* NULL: clear text */
     struct as_timer timer;
     enum as_model_call_protocol protocol;
     struct as_json *json;      /* NULL for gRPC */
@@ -23,9 +25,13 @@ struct as_unary {
     as_ns elapsed; /* from the request to the end of the call */
 };
 
-/* Owns fd from then on. 0, or AS_EIO, AS_ENOMEM: then nothing is left to close. */
-int as_unary_open(struct as_unary *u, int fd, enum as_model_call_protocol protocol,
-                  const char *authority);
+/* Owns fd from then on. tls: the connection speaks TLS by it; NULL: clear text. 0, or AS_EIO,
+ * AS_ENOMEM: then nothing is left to close. */
+int as_unary_open(struct as_unary *u, int fd, struct as_tls_client *tls,
+                  enum as_model_call_protocol protocol, const char *authority);
+/* Waits for the end of TLS's handshake, if there is one. 0; AS_EUNAVAILABLE: it has failed, or was
+ * not done within `timeout`; u->connection->why says why. */
+int as_unary_wait_handshake(struct as_unary *u, as_ns timeout);
 void as_unary_close(struct as_unary *u);
 
 /* Returns the gRPC status. The response and the error text are in u->call until the next call. */

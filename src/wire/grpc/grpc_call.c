@@ -4,13 +4,13 @@
 
 #include <stdarg.h>
 
-uint32_t as_grpc_call_fields(struct as_http_header out[AS_GRPC_CALL_FIELDS], struct as_str path,
-                             struct as_str authority, struct as_str user_agent,
+uint32_t as_grpc_call_fields(struct as_http_header out[AS_GRPC_CALL_FIELDS], struct as_str scheme,
+                             struct as_str path, struct as_str authority, struct as_str user_agent,
                              struct as_str timeout)
 {
     const struct as_http_header fields[AS_GRPC_CALL_FIELDS] = {
         {AS_STR(":method"), AS_STR("POST")},
-        {AS_STR(":scheme"), AS_STR("http")},
+        {AS_STR(":scheme"), scheme},
         {AS_STR(":path"), path},
         {AS_STR(":authority"), authority},
         {AS_STR("te"), AS_STR("trailers")},

@@ -18,10 +18,11 @@
 #define AS_GRPC_CALL_FIELDS 8u
 #define AS_GRPC_TIMEOUT_MAX 10u /* bytes of a grpc-timeout with its NUL */
 
-/* Writes the fields of a call to `out`; slices point to the arguments and to static text. timeout:
- * "" for none. Returns their number, at most AS_GRPC_CALL_FIELDS. */
-uint32_t as_grpc_call_fields(struct as_http_header out[AS_GRPC_CALL_FIELDS], struct as_str path,
-                             struct as_str authority, struct as_str user_agent,
+/* Writes the fields of a call to `out`; slices point to the arguments and to static text. scheme:
+ * "http", or "https" by TLS. timeout: "" for none. Returns their number, at most
+ * AS_GRPC_CALL_FIELDS. */
+uint32_t as_grpc_call_fields(struct as_http_header out[AS_GRPC_CALL_FIELDS], struct as_str scheme,
+                             struct as_str path, struct as_str authority, struct as_str user_agent,
                              struct as_str timeout);
 /* Writes a time as grpc-timeout, in the finest unit that needs at most 8 digits, rounded up. */
 void as_grpc_put_timeout(char out[AS_GRPC_TIMEOUT_MAX], as_ns timeout);

@@ -14,7 +14,7 @@ uint32_t as_rest_call_fields(struct as_http_header out[AS_REST_CALL_FIELDS],
 {
     const struct as_http_header fields[] = {
         {AS_STR(":method"), head->method},
-        {AS_STR(":scheme"), AS_STR("http")},
+        {AS_STR(":scheme"), head->scheme},
         {AS_STR(":path"), head->path},
         {AS_STR(":authority"), head->authority},
         {AS_STR("user-agent"), head->user_agent},

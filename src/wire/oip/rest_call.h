@@ -19,6 +19,7 @@
 
 struct as_rest_call_head {
     struct as_str method, path, authority, user_agent;
+    struct as_str scheme;       /* "http", or "https" by TLS */
     struct as_str content_type; /* empty: no body */
     struct as_str json_len;     /* Inference-Header-Content-Length; empty: the body is all JSON */
 };

@@ -378,16 +378,19 @@ static void addresses_are_parsed(void **state AS_UNUSED)
     static const struct {
         const char *url, *host, *authority;
         uint16_t port;
-    } good[] = {{"h", "h", "h:8000", 8000},
-                {"h:1", "h", "h:1", 1},
-                {"127.0.0.1:65535", "127.0.0.1", "127.0.0.1:65535", 65535},
-                {"[::1]:9", "::1", "[::1]:9", 9},
-                {"[::1]", "::1", "[::1]:8000", 8000},
-                {"grpc://h:2", "h", "h:2", 2},
-                {"http://h", "h", "h:8000", 8000}};
-    static const char *const bad[] = {"",      ":1",        "h:",    "h:0",   "h:65536",
-                                      "h:x",   "https://h", "::1",   "[::1",  "[::1]x",
-                                      "h/x:1", "a b:1",     "u@h:1", "h:1:2", "[]:1"};
+        enum as_target_scheme scheme;
+    } good[] = {{"h", "h", "h:8000", 8000, AS_TARGET_ANY},
+                {"h:1", "h", "h:1", 1, AS_TARGET_ANY},
+                {"127.0.0.1:65535", "127.0.0.1", "127.0.0.1:65535", 65535, AS_TARGET_ANY},
+                {"[::1]:9", "::1", "[::1]:9", 9, AS_TARGET_ANY},
+                {"[::1]", "::1", "[::1]:8000", 8000, AS_TARGET_ANY},
+                {"grpc://h:2", "h", "h:2", 2, AS_TARGET_CLEAR},
+                {"http://h", "h", "h:8000", 8000, AS_TARGET_CLEAR},
+                {"grpcs://h:2", "h", "h:2", 2, AS_TARGET_TLS},
+                {"https://[::1]:9", "::1", "[::1]:9", 9, AS_TARGET_TLS}};
+    static const char *const bad[] = {"",      ":1",      "h:",    "h:0",   "h:65536",
+                                      "h:x",   "ftp://h", "::1",   "[::1",  "[::1]x",
+                                      "h/x:1", "a b:1",   "u@h:1", "h:1:2", "[]:1"};
     struct as_target t;
 
     for (size_t i = 0; i < AS_COUNT(good); i++) {
@@ -395,6 +398,7 @@ static void addresses_are_parsed(void **state AS_UNUSED)
         assert_string_equal(t.host, good[i].host);
         assert_string_equal(t.authority, good[i].authority);
         assert_int_equal(t.port, good[i].port);
+        assert_int_equal(t.scheme, good[i].scheme);
     }
     for (size_t i = 0; i < AS_COUNT(bad); i++) {
         why.n = 0;

@@ -9,16 +9,18 @@ static void the_fields_are_in_grpcs_order(void **state AS_UNUSED)
                                "content-type=application/grpc;user-agent=me;grpc-timeout=5S;";
     struct as_http_header f[AS_GRPC_CALL_FIELDS];
     char got[512] = "";
-    uint32_t n = as_grpc_call_fields(f, AS_STR("/s/m"), AS_STR("host"), AS_STR("me"), AS_STR("5S"));
+    uint32_t n = as_grpc_call_fields(f, AS_STR("http"), AS_STR("/s/m"), AS_STR("host"),
+                                     AS_STR("me"), AS_STR("5S"));
 
     assert_int_equal(n, AS_GRPC_CALL_FIELDS);
     for (uint32_t i = 0; i < n; i++)
         snprintf(got + strlen(got), sizeof(got) - strlen(got), "%.*s=%.*s;", AS_STR_FMT(f[i].name),
                  AS_STR_FMT(f[i].value));
     assert_string_equal(got, want);
-    assert_int_equal(
-        as_grpc_call_fields(f, AS_STR("/s/m"), AS_STR("host"), AS_STR("me"), AS_STR("")),
-        AS_GRPC_CALL_FIELDS - 1);
+    assert_int_equal(as_grpc_call_fields(f, AS_STR("https"), AS_STR("/s/m"), AS_STR("host"),
+                                         AS_STR("me"), AS_STR("")),
+                     AS_GRPC_CALL_FIELDS - 1);
+    assert_true(as_str_eq(f[1].value, AS_STR("https")));
 }
 
 static void a_timeout_has_at_most_eight_digits_and_is_never_shorter(void **state AS_UNUSED)

@@ -50,12 +50,13 @@ static const char *fields_text(const struct as_rest_call_head *head)
 static void fields_of_a_request(void **state AS_UNUSED)
 {
     struct as_rest_call_head head = {.method = AS_STR("GET"),
+                                     .scheme = AS_STR("https"),
                                      .path = AS_STR("/v2/models/m"),
                                      .authority = AS_STR("h:1"),
                                      .user_agent = AS_STR("a")};
 
     assert_string_equal(fields_text(&head),
-                        ":method=GET;:scheme=http;:path=/v2/models/m;:authority=h:1;"
+                        ":method=GET;:scheme=https;:path=/v2/models/m;:authority=h:1;"
                         "user-agent=a;");
     head.content_type = AS_STR("application/json");
     assert_non_null(strstr(fields_text(&head), "user-agent=a;content-type=application/json;"));
