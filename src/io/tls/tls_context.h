@@ -2,7 +2,8 @@
  *
  * The suites of TLS 1.2 are those that Mozilla's "intermediate" configuration recommends: an
  * ephemeral key exchange and an AEAD, so that HTTP/2 accepts all of them (RFC 9113 §9.2.2). No
- * renegotiation and no compression.
+ * renegotiation and no compression. The chain that is sent is that of the certificate's file:
+ * authorities that are trusted add nothing to it.
  */
 #ifndef AS_IO_TLS_CONTEXT_H
 #define AS_IO_TLS_CONTEXT_H

@@ -335,12 +335,13 @@ static void note_failure(struct as_tls *t)
     long verify_result = SSL_get_verify_result(t->ssl);
 
     t->failure = reason ? reason : "unknown reason";
-    if (verify_result != X509_V_OK) {
+    if (ERR_GET_LIB(e) != ERR_LIB_SSL)
+        return;
+    switch (ERR_GET_REASON(e)) {
+    case SSL_R_CERTIFICATE_VERIFY_FAILED:
         t->failure = X509_verify_cert_error_string(verify_result);
         t->cause = is_untrusted(verify_result) ? AS_TLS_CAUSE_UNTRUSTED : AS_TLS_CAUSE_UNVERIFIED;
-        return;
-    }
-    switch (ERR_GET_REASON(e)) {
+        break;
     case SSL_R_WRONG_VERSION_NUMBER: /* no record of TLS begins so */
     case SSL_R_HTTP_REQUEST:
     case SSL_R_HTTPS_PROXY_REQUEST:

@@ -1,0 +1,196 @@
+/* Specification of io/tls/tls_tickets: until when a session can be resumed, by a clock of the test.
+ */
+#include "io/tls/tls_tickets.h"
+
+#include "certificates.h"
+#include "io/tls/tls_context.h"
+#include "io/tls/tls_credentials.h"
+#include "tls_pair.h"
+
+#define LIFETIME (100 * AS_SEC)
+
+static struct certificate authority;
+static struct as_tls_tickets *tickets;
+static SSL_CTX *server, *client;
+static as_ns now;
+
+static as_ns test_clock(void)
+{
+    return now;
+}
+
+static int set_up_all(void **state AS_UNUSED)
+{
+    if (make_temporary_folder())
+        return -1;
+    authority = make_certificate(NULL, "authority", NULL, -DAY, DAY);
+    put_certificate(&authority, "mine", "DNS:localhost");
+    return 0;
+}
+
+static int tear_down_all(void **state AS_UNUSED)
+{
+    free_certificate(&authority);
+    return remove_temporary_folder();
+}
+
+static SSL_CTX *new_server(struct as_tls_tickets *t)
+{
+    SSL_CTX *ctx = as_tls_context_new(TLS_server_method(), TLS1_2_VERSION);
+    struct as_buf err = {0};
+    int64_t not_after;
+
+    assert_int_equal(as_tls_credentials_load(ctx, file_in_folder("mine.pem"),
+                                             file_in_folder("mine.key"), AS_TLS_EXPIRY_ERROR,
+                                             &not_after, &err),
+                     0);
+    as_tls_tickets_use(t, ctx);
+    return ctx;
+}
+
+static int set_up(void **state AS_UNUSED)
+{
+    now = 5 * AS_SEC;
+    tickets = as_tls_tickets_new(LIFETIME, test_clock);
+    server = new_server(tickets);
+    client = SSL_CTX_new(TLS_client_method());
+    return 0;
+}
+
+static int tear_down(void **state AS_UNUSED)
+{
+    SSL_CTX_free(server);
+    SSL_CTX_free(client);
+    as_tls_tickets_free(tickets);
+    return 0;
+}
+
+/* A connection that offers `session` (NULL: none). Returns its newest ticket. */
+static SSL_SESSION *connect_to(SSL_CTX *to, SSL_SESSION *session, bool *ret_resumed)
+{
+    SSL *ssl = SSL_new(client);
+    uint8_t byte;
+
+    if (session)
+        assert_int_equal(SSL_set_session(ssl, session), 1);
+    assert_true(pair_agrees(SSL_new(to), ssl));
+    assert_int_equal(as_tls_read(pair.client, &byte, 1), AS_EAGAIN); /* takes the tickets */
+    *ret_resumed = as_tls_is_resumed(pair.server);
+    as_tls_close_notify(pair.client); /* else OpenSSL takes the session for a bad one */
+    session = SSL_get1_session(pair.client_ssl);
+    pair_close();
+    return session;
+}
+
+static bool resumes(SSL_CTX *to, SSL_SESSION *session)
+{
+    bool resumed;
+
+    SSL_SESSION_free(connect_to(to, session, &resumed));
+    return resumed;
+}
+
+/* Both versions: RFC 5077 for 1.2, RFC 8446 §4.6.1 for 1.3. */
+static void a_key_decrypts_for_two_lifetimes(void **state AS_UNUSED)
+{
+    static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+
+    for (size_t i = 0; i < AS_COUNT(versions); i++) {
+        as_ns start = now += 10 * LIFETIME;
+        SSL_SESSION *session;
+        bool resumed;
+
+        SSL_CTX_set_max_proto_version(client, versions[i]);
+        session = connect_to(server, NULL, &resumed);
+        assert_false(resumed);
+        assert_int_equal(SSL_SESSION_is_resumable(session), 1);
+        assert_true(resumes(server, session));
+        now = start + LIFETIME;
+        assert_true(resumes(server, session)); /* by the former key: there is a new one now */
+        now = start + 2 * LIFETIME - 1;
+        assert_true(resumes(server, session));
+        now = start + 2 * LIFETIME;
+        assert_false(resumes(server, session));
+        SSL_SESSION_free(session);
+    }
+}
+
+/* No ticket was needed meanwhile, so that there is no newer key: the old one ends all the same. */
+static void a_key_ends_also_if_there_is_no_other(void **state AS_UNUSED)
+{
+    SSL_SESSION *session;
+    as_ns start = now;
+    bool resumed;
+
+    session = connect_to(server, NULL, &resumed);
+    now = start + 2 * LIFETIME;
+    assert_false(resumes(server, session));
+    SSL_SESSION_free(session);
+}
+
+/* A ticket of the last moment of a key is good for one lifetime at least. */
+static void a_ticket_of_an_old_key_is_replaced(void **state AS_UNUSED)
+{
+    SSL_SESSION *session, *renewed;
+    as_ns start = now;
+    bool resumed;
+
+    session = connect_to(server, NULL, &resumed);
+    now = start + LIFETIME - 1;
+    SSL_SESSION_free(session);
+    session = connect_to(server, NULL, &resumed); /* still by the first key */
+    now = start + LIFETIME;
+    renewed = connect_to(server, session, &resumed);
+    assert_true(resumed);
+    now = start + 2 * LIFETIME;
+    assert_false(resumes(server, session));
+    assert_true(resumes(server, renewed));
+    SSL_SESSION_free(session);
+    SSL_SESSION_free(renewed);
+}
+
+static void several_contexts_share_keys(void **state AS_UNUSED)
+{
+    SSL_CTX *other = new_server(tickets);
+    SSL_SESSION *session;
+    bool resumed;
+
+    session = connect_to(server, NULL, &resumed);
+    assert_true(resumes(other, session));
+    SSL_SESSION_free(session);
+    SSL_CTX_free(other);
+}
+
+static void other_keys_and_no_keys(void **state AS_UNUSED)
+{
+    struct as_tls_tickets *others = as_tls_tickets_new(LIFETIME, test_clock);
+    SSL_CTX *other = new_server(others), *none = new_server(NULL);
+    SSL_SESSION *session, *unusable;
+    bool resumed;
+
+    session = connect_to(server, NULL, &resumed);
+    assert_false(resumes(other, session));
+    unusable = connect_to(none, session, &resumed);
+    assert_false(resumed);
+    assert_int_equal(SSL_SESSION_is_resumable(unusable), 0);
+    assert_true(resumes(server, session));
+    SSL_SESSION_free(session);
+    SSL_SESSION_free(unusable);
+    SSL_CTX_free(other);
+    SSL_CTX_free(none);
+    as_tls_tickets_free(others);
+    as_tls_tickets_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_key_decrypts_for_two_lifetimes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_key_ends_also_if_there_is_no_other, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_ticket_of_an_old_key_is_replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(several_contexts_share_keys, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(other_keys_and_no_keys, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
+}
