@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import ssl
+from contextlib import suppress
 
 import h2.config
 import h2.connection
@@ -17,6 +18,9 @@ from support.tool import bench, infer_json, listening, outputs, run
 pytestmark = pytest.mark.core
 INPUTS = ["--input", "a=1,2", "--input", "b=10,20"]
 UNAVAILABLE = 114
+METADATA = json.dumps({"name": "add", "platform": "any", "outputs": [],
+                       "inputs": [{"name": name, "datatype": "FP32", "shape": [-1]} for name in "ab"]}).encode()
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(METADATA), METADATA)  # to any request
 PROTOCOLS = ["grpc", "http", "http-binary"]
 
 
@@ -53,6 +57,15 @@ def mutual(serve_module, authority, pair):
 def tool(server):
     """tool(server)("infer", "add", …): by --url of this server."""
     return lambda command, *args, **kwargs: run(server, command, *args, runtime=False, **kwargs)
+
+
+def context_of(pair, alpn=()):
+    """For a server that is no AnyServe."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pair.cert, pair.key)
+    if alpn:
+        context.set_alpn_protocols(list(alpn))
+    return context
 
 
 def https(server, host="localhost"):
@@ -112,9 +125,7 @@ def test_the_authorities_of_the_system(server, authority):
 
 
 def test_the_server_sees_the_scheme_https(server, authority, pair):
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(pair.cert, pair.key)
-    context.set_alpn_protocols(["h2"])
+    context = context_of(pair, ["h2"])
     seen = []
 
     def keep(c):
@@ -139,10 +150,7 @@ def test_bench_does_not_ask_for_more_handshakes_at_once_than_a_server_takes(serv
 
 def test_a_load_whose_handshakes_are_not_answered(authority, pair, server):
     """The server answers the first call, and no later handshake."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(pair.cert, pair.key)
-    inputs = [{"name": name, "datatype": "FP32", "shape": [-1]} for name in "ab"]
-    body = json.dumps({"name": "add", "platform": "any", "inputs": inputs, "outputs": []}).encode()
+    context = context_of(pair)
     waiting = []
 
     def once(c):
@@ -152,7 +160,7 @@ def test_a_load_whose_handshakes_are_not_answered(authority, pair, server):
         waiting.append(None)
         with context.wrap_socket(c, server_side=True) as s:
             while s.recv(65536):
-                s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+                s.sendall(ANSWER)
 
     with listening() as listen:
         text = refused(server, "--url", f"https://localhost:{listen(once)}", "--ca", authority.cert, "--protocol", "http",
@@ -160,6 +168,31 @@ def test_a_load_whose_handshakes_are_not_answered(authority, pair, server):
     for c in waiting[1:]:
         c.close()
     assert "every connection was lost: no TLS handshake within 0.2 s (--connect-timeout)" in text
+
+
+@pytest.mark.parametrize("says_so", [True, False], ids=["close_notify", "no close_notify"])
+def test_a_load_over_connections_that_end_behind_each_answer(server, authority, pair, says_so):
+    """Each further call has a handshake of its own. The length of the answer says that it is whole."""
+    context = context_of(pair)
+    answered = []
+
+    def once(c):
+        with context.wrap_socket(c, server_side=True) as s:
+            if not answered:  # the first connection is also asked for the metadata
+                s.recv(65536)
+                s.sendall(ANSWER)
+            s.recv(65536)
+            s.sendall(ANSWER.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+            answered.append(1)
+            if says_so:
+                with suppress(OSError):  # the client may be gone already
+                    s.unwrap()
+
+    with listening() as listen:
+        result = bench(tool(server), "add", *INPUTS, "--url", f"https://localhost:{listen(once)}", "--ca", authority.cert,
+                       "--protocol", "http", "--requests", 20, "--warmup", "off")
+    assert (result["ok"], result["lost_connections"]) == (20, 0)
+    assert result["reopened_connections"] >= 19
 
 
 # --- mutual TLS ---
@@ -213,15 +246,11 @@ def test_an_address_is_no_name(serve, authority):
 
 
 def test_an_expired_certificate(server, authority):
-    old = authority.server("old", not_after="20210101000000Z")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(old.cert, old.key)
+    context = context_of(authority.server("old", not_after="20210101000000Z"))
 
     def shake(c):
-        try:
+        with suppress(ssl.SSLError):  # the client refuses the certificate
             context.wrap_socket(c, server_side=True).close()
-        except ssl.SSLError:
-            pass  # the client has refused the certificate
 
     with listening() as listen:
         text = refused(server, "--url", f"https://localhost:{listen(shake)}", "--ca", authority.cert)
@@ -253,12 +282,9 @@ def test_a_server_that_says_nothing(server, authority):
     assert "no TLS handshake within 0.1 s (--connect-timeout)" in text
 
 
-@pytest.mark.parametrize("alpn", [None, ["http/1.1"]], ids=["no ALPN", "another"])
+@pytest.mark.parametrize("alpn", [[], ["http/1.1"]], ids=["no ALPN", "another"])
 def test_a_server_without_http2(server, authority, pair, alpn):
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(pair.cert, pair.key)
-    if alpn:
-        context.set_alpn_protocols(alpn)
+    context = context_of(pair, alpn)
 
     def shake(c):
         with context.wrap_socket(c, server_side=True) as s:
@@ -271,8 +297,7 @@ def test_a_server_without_http2(server, authority, pair, alpn):
 
 def test_a_server_that_ends_within_an_answer(server, authority, pair):
     """HTTP/1.1 without a length lasts until the connection ends: only close_notify tells a whole answer from a cut one."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(pair.cert, pair.key)
+    context = context_of(pair)
 
     def cut(c):
         s = context.wrap_socket(c, server_side=True)
