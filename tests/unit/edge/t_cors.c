@@ -66,7 +66,7 @@ static const char *value_of(const struct as_http_header *fields, uint32_t n, con
 
 static uint32_t put(struct as_http_head head, struct as_http_header fields[AS_CORS_FIELDS])
 {
-    uint32_t n;
+    uint32_t n = 0;
 
     as_cors_put(&edge, &head, fields, &n);
     assert_true(n <= AS_CORS_FIELDS);
