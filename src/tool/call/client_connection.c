@@ -122,6 +122,11 @@ static int flush_bytes(struct as_client_connection *p)
     return 0;
 }
 
+static bool has_output(const struct as_client_connection *p)
+{
+    return p->out.bytes || (p->tls && as_tls_has_output(p->tls));
+}
+
 /* The connection cannot be read or written any more. With TLS, the server may have said why. */
 static void end_broken(struct as_client_connection *p, const char *why)
 {
@@ -216,17 +221,17 @@ static void flush_output(struct as_task *t)
     }
     do { /* until there is no more output, or the socket is full */
         rc = fill_output(p);
-        if (!p->out.bytes)
+        if (!has_output(p))
             break;
         if (flush_bytes(p)) {
             end_broken(p, "the connection broke during a write");
             return;
         }
-    } while (!rc && !p->out.bytes);
+    } while (!rc && !has_output(p));
     if (rc)
         end_connection(p, protocol_error_text(p));
     else if (is_done(p) &&
-             (p->h1 || !p->out.bytes)) /* HTTP/1.1: the server does not read the rest */
+             (p->h1 || !has_output(p))) /* HTTP/1.1: the server does not read the rest */
         end_connection(p, p->h1 ? as_h1_client_why(p->h1) : "the server ended the connection");
 }
 
