@@ -36,6 +36,12 @@ static void set_keepalive(struct as_conn *c)
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
+/* In an upgrade it goes to the next dispatcher when it becomes idle. A session of TLS cannot. */
+static bool is_handed_over(const struct as_conn *c)
+{
+    return !c->tls && as_connection_handover_is_open(&c->edge->handover);
+}
+
 static int open_session(struct as_conn *c)
 {
     struct as_h1 *h;
@@ -47,7 +53,7 @@ static int open_session(struct as_conn *c)
     memset(&c->h1, 0, sizeof(c->h1));
     c->h1.session = h;
     set_keepalive(c);
-    if (c->edge->conf.one_request)
+    if (c->edge->conf.one_request || (c->edge->draining && !is_handed_over(c)))
         as_h1_shutdown_notice(h);
     return 0;
 }
@@ -252,10 +258,9 @@ static bool is_idle(const struct as_conn *c)
 
 static void drain(struct as_conn *c, bool final)
 {
-    /* It is handed over when it becomes idle, unless it speaks TLS. If it could not be so far, or
-     * if its client pipelines requests without end, it ends here. */
-    if (!c->tls && as_connection_handover_is_open(&c->edge->handover) &&
-        !(final && (c->h1.pipelined_n || as_conn_is_idle(c))))
+    /* If it could not be handed over so far, or if its client pipelines requests without end, it
+     * ends here. */
+    if (is_handed_over(c) && !(final && (c->h1.pipelined_n || as_conn_is_idle(c))))
         return;
     c->close_reason = AS_CLOSE_DRAIN;
     (final ? as_h1_shutdown_final : as_h1_shutdown_notice)(c->h1.session);

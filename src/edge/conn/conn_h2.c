@@ -12,6 +12,8 @@ static int open_session(struct as_conn *c)
     c->protocol = &as_conn_h2;
     c->h2.session = h;
     c->h2.last_ping = 0;
+    if (e->draining) /* its handshake was under way when the drain began */
+        as_h2_shutdown_notice(h);
     return 0;
 }
 

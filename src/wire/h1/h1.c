@@ -124,6 +124,7 @@ void as_h1_next_request(struct as_h1 *h)
     h->rq = (struct as_h1_request){0};
     h->in.n = h->line = 0;
     h->state = AS_H1_LINE;
+    h->closing = h->closing_next;
 }
 
 void as_h1_end_body(struct as_h1 *h)
@@ -337,7 +338,10 @@ void as_h1_resume(struct as_h1 *h)
 
 void as_h1_shutdown_notice(struct as_h1 *h)
 {
-    h->closing = true;
+    if (h->rq.answer == AS_H1_ANSWER_NONE)
+        h->closing = true;
+    else /* the answer's head may be written, and say nothing of a close */
+        h->closing_next = true;
 }
 
 void as_h1_shutdown_final(struct as_h1 *h)

@@ -95,7 +95,8 @@ uint64_t as_h1_bytes_sent(const struct as_h1 *h);
 /* Ends the connection while a head is incomplete: answers with `status` and {"error":"text"}. */
 void as_h1_refuse(struct as_h1 *h, uint32_t status, const char *text);
 
-/* Graceful shutdown, first step: from now on answers have `connection: close`. */
+/* Graceful shutdown, first step: from now on answers have `connection: close`, and end the
+ * connection. One that has begun does neither; the next one will. */
 void as_h1_shutdown_notice(struct as_h1 *h);
 /* Graceful shutdown, second step: without an open request as_h1_done is true at once, otherwise
  * after the answer. */

@@ -93,9 +93,10 @@ struct as_h1 {
     void *conn;
     enum as_h1_state state;
     bool got_request;
-    bool closing; /* no further request is read */
-    bool reset;   /* the owner has reset the request; the next as_h1_send does it */
-    bool aborted; /* the connection ended in the middle of an answer */
+    bool closing;      /* no further request is read */
+    bool closing_next; /* the same, when the next request has begun */
+    bool reset;        /* the owner has reset the request; the next as_h1_send does it */
+    bool aborted;      /* the connection ended in the middle of an answer */
     const char *breach;
     as_ns now, head_since;
     uint32_t stream; /* number of the current or last request */

@@ -133,6 +133,21 @@ static void test_graceful_end(void **state)
     h1_check_sent(&c, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok");
     assert_true(as_h1_done(c.h));
     h1_close(&c);
+    c = (struct h1_case){.ends_answer_nothing = true}; /* the answer is written, and not sent */
+    h1_open(&c);
+    h1_say(&c, GET);
+    h1_ok(&c);
+    as_h1_shutdown_notice(c.h);
+    h1_take(&c, SIZE_MAX);
+    h1_check_sent(&c, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    assert_false(as_h1_done(c.h)); /* nobody has told the client */
+    assert_false(as_h1_is_idle(c.h));
+    h1_say(&c, GET);
+    h1_ok(&c);
+    h1_take(&c, SIZE_MAX);
+    h1_check_sent(&c, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok");
+    assert_true(as_h1_done(c.h));
+    h1_close(&c);
     c = (struct h1_case){0}; /* one comes after the notice; half of it before the end */
     h1_open(&c);
     as_h1_shutdown_notice(c.h);
