@@ -47,6 +47,7 @@ struct as_edge_conf {
                           or NULL: none */
     const char *status_host; /* AS_INTERFACE_CLIENTS: where the status port is, for texts */
     uint32_t status_port;    /* the same: its number; 0: off */
+    bool status_tls;         /* the same: it speaks TLS */
     const char *origins;     /* AS_INTERFACE_CLIENTS: web origins whose pages may change the server,
                                 wire/http/origin.h; NULL: none */
     const char *cors_origins;     /* the same: whose pages may read answers, edge/exchange/cors.h */

@@ -120,6 +120,7 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o)
     return (struct as_edge_conf){
         .host = as_option_str(o, AS_OPT_HOST),
         .status_host = as_option_str(o, AS_OPT_STATUS_HOST),
+        .status_tls = as_option_bool(o, AS_OPT_STATUS_TLS),
         .status_port = (uint32_t)as_option_u64(o, AS_OPT_STATUS_PORT),
         .origins = as_option_str(o, AS_OPT_ALLOW_ORIGIN),
         .cors_origins = as_option_str(o, AS_OPT_CORS_ORIGIN),

@@ -84,7 +84,7 @@ static bool put_metrics_address(const struct as_exchange *x, struct as_buf *b)
     }
     if (!conf->status_port)
         return false;
-    as_buf_str(b, "http://");
+    as_buf_str(b, conf->status_tls ? "https://" : "http://");
     as_buf_address(b, conf->status_host, (uint16_t)conf->status_port, true);
     as_buf_str(b, AS_REST_METRICS);
     return true;
