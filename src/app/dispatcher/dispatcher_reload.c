@@ -101,6 +101,9 @@ static void start_reading(struct as_dispatcher *d, bool asked)
         return;
     }
     r->asked = asked;
+    if (!r->tls && !as_option_str(d->opts, AS_OPT_API_KEYS)[0])
+        as_log_event(&d->log, AS_LOG_INFO, "nothing_to_reload",
+                     "reason=\"there are neither certificates nor API keys\"");
     as_dispatcher_keys_prepare(d);
     r->reading = !pthread_create(&r->thread, NULL, read_beside, d);
     if (r->reading)

@@ -579,7 +579,7 @@ def test_the_log_of_a_detached_server_is_bounded(tmp_path):
                 assert sorted(sizes) == ["server.log", "server.log.1", "server.log.2"]
                 assert max(sizes.values()) <= 2 * limit, sizes
                 # dispatcher and controller write on where it begins anew, in one line after the other
-                os.kill(pid, signal.SIGHUP)
+                os.kill(pid, signal.SIGTERM)
                 wait.until(lambda: not procs.alive(pid), "the server to end")
         finally:
             if procs.alive(pid):

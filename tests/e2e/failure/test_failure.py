@@ -15,11 +15,19 @@ from support.load import Load
 from support.process import procs
 from support.process.numbered import Numbered
 from support.process.server import READY
+from support.process.terminal import Terminal
 from support.process.tracing import Stopped
 from support.protocol import link, oip
 from support.protocol.h2client import H2, prefixed
 
 pytestmark = pytest.mark.core
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    terminal = Terminal(tmp_path)
+    yield terminal
+    terminal.close()
 
 
 def assert_may_have_executed(error):
@@ -490,13 +498,13 @@ def test_second_signal_ends_at_once(staged, stage):
         assert call.exception().code() == grpc.StatusCode.UNAVAILABLE
 
 
-def test_a_hangup_does_not_hurry_it(staged, stage):
+def test_a_hangup_does_not_hurry_it(staged, stage, terminal):
     """A terminal that goes says so twice, the shell and the kernel; a service manager may say it behind SIGTERM."""
-    server = staged("--goaway-grace", "20ms")
+    server = staged("--goaway-grace", "20ms", binary=terminal.program)
     with oip.Client(server.address) as client:
         call = client.begin("staged", {})
         (scene,) = stage.started(1)
-        procs.kill(server.supervisor, signal.SIGHUP)
+        terminal.close()
         server.log.wait("event=drain signal=1")
         procs.kill(server.supervisor, signal.SIGHUP)
         server.log.wait("event=hangup_ignored")
@@ -505,13 +513,22 @@ def test_a_hangup_does_not_hurry_it(staged, stage):
     server.ended()
 
 
-def test_a_signal_behind_a_hangup_ends_at_once(staged, stage):
+def test_a_hangup_by_hand_asks_for_a_reload(staged, terminal):
+    """Its terminal is still there."""
+    server = staged(binary=terminal.program)
+    procs.kill(server.supervisor, signal.SIGHUP)
+    server.log.wait("event=nothing_to_reload")
+    assert "event=drain" not in server.log.text()
+    server.stop()  # before its terminal goes
+
+
+def test_a_signal_behind_a_hangup_ends_at_once(staged, stage, terminal):
     """Somebody has decided that."""
-    server = staged()
+    server = staged(binary=terminal.program)
     with oip.Client(server.address) as client:
         call = client.begin("staged", {})
         stage.started(1)
-        procs.kill(server.supervisor, signal.SIGHUP)
+        terminal.close()
         server.log.wait("event=drain")
         server.stop(code=128 + signal.SIGTERM)
         assert call.exception().code() == grpc.StatusCode.UNAVAILABLE
