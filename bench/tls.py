@@ -9,6 +9,7 @@ formed within a round; the tables show medians, and the least and the largest. S
   connections) in flight; `anyserve bench` with 64 connections over gRPC. CPU is that of the dispatcher.
 - *full handshakes*: `clients/handshakes.c` with 4 processes, without resumption. nginx has one worker, the same certificate, no tickets
   and the same suites. CPU is that of the dispatcher, or of nginx's worker.
+- *memory*: what 400 more connections add to the dispatcher's resident memory.
 - *flood*: `anyserve bench` at 500 requests/s on 16 kept-alive connections, alone and while 4 processes do nothing but handshakes.
 
 Meaningful only on a quiet machine.
@@ -16,7 +17,10 @@ Meaningful only on a quiet machine.
 
 import argparse
 import json
+import re
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -95,7 +99,7 @@ def grpc(options, server, authority, tls, seconds):
     where = ["--url", f"localhost:{server.tls_port}", "--tls", "--ca", authority.cert] if tls else ["--url", f"127.0.0.1:{server.port}"]
     out, cpu = run([*command, *where], server.dispatcher())
     found = json.loads(out)
-    return found["rate"], cpu / (found["rate"] * (seconds + 0.3)) / 1000
+    return found["per_second"], cpu / found["sent"] / 1000
 
 
 def cells(clear, tls):
@@ -120,6 +124,34 @@ def kept_alive(options, server, authority):
         tls.append(grpc(options, server, authority, True, options.seconds))
     rows.append(["gRPC, 128 bytes, 64 connections", *cells(clear, tls)])
     print(table(["load", "clear text, requests/s", "TLS, requests/s", "ratio", "CPU µs, clear", "CPU µs, TLS"], rows))
+
+
+def memory(server, authority):
+    """Resident KiB of the dispatcher for each kept-alive connection of HTTP/1.1 that has had one request."""
+    context = ssl.create_default_context(cafile=authority.cert)
+
+    def resident():
+        return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{server.dispatcher()}/status").read_text())[1])
+
+    def connect(tls, n):
+        opened = []
+        for _ in range(n):
+            s = socket.create_connection(("127.0.0.1", server.tls_port if tls else server.port))
+            s = context.wrap_socket(s, server_hostname="localhost") if tls else s
+            s.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            s.recv(4096)
+            opened.append(s)
+        return opened
+
+    kept = connect(False, 50) + connect(True, 50)
+    found = []
+    for tls in False, True:
+        before = resident()
+        kept += connect(tls, 400)
+        found.append(f"{(resident() - before) / 400:.1f}")
+    for s in kept:
+        s.close()
+    print(table(["memory", "clear text", "TLS"], [["KiB per connection", *found]]))
 
 
 def handshakes(options, kind, server, pair):
@@ -158,8 +190,8 @@ def flood(options, server, kind):
             out, _ = run(command, server.dispatcher())
             result = json.loads(out)
             done = attackers.communicate()[0].split()[0] if attackers else "0"
-            latency = result["latency_ms"]
-            found.append((latency["p50"], latency["p99"], latency["max"], result["errors"], int(done) / (2 * options.seconds + 2)))
+            latency = result["latency_us"]
+            found.append((latency["p50"] / 1000, latency["p99"] / 1000, latency["max"] / 1000, result["failed"] + result["unanswered"], int(done) / (2 * options.seconds + 2)))
         rows.append([f"{kind}, {name}", *(f"{median(f[i] for f in found):.2f}" for i in range(3)), str(sum(f[3] for f in found)),
                      f"{median(f[4] for f in found):,.0f}"])
     return rows
@@ -183,6 +215,7 @@ def main():
                     servers.pin(pid, SERVER)
                 if rsa:
                     kept_alive(options, server, authority)
+                    memory(server, authority)
                 shaken.append(handshakes(options, kind, server, pair))
                 flooded += flood(options, server, kind)
             finally:

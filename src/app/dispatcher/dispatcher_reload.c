@@ -149,7 +149,7 @@ static void watch_files(struct as_dispatcher *d)
 {
     struct as_dispatcher_reload *r = &d->reload;
     const struct as_tls_server_conf *c = &r->conf.server;
-    char **paths = as_xalloc((2 * c->n + 2) * 2 * sizeof(*paths));
+    char **paths = as_xalloc((2 * (size_t)c->n + 2) * 2 * sizeof(*paths));
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->n; i++) {

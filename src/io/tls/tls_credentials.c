@@ -24,9 +24,7 @@ static BIO *open_file(const char *file, struct as_buf *err)
     struct stat st;
     BIO *b = NULL;
 
-    if (stat(file, &st) < 0)
-        as_buf_printf(err, "%s: %s", file, strerror(errno));
-    else if (!S_ISREG(st.st_mode))
+    if (stat(file, &st) == 0 && !S_ISREG(st.st_mode))
         as_buf_printf(err, "%s is not a file", file);
     else if (!(b = BIO_new_file(file, "r")))
         as_buf_printf(err, "%s: %s", file, strerror(errno));

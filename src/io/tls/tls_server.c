@@ -123,6 +123,7 @@ static SSL_CTX *load_context(struct generation *g, const struct as_tls_server_co
 static struct generation *load_generation(const struct as_tls_server_conf *conf,
                                           enum as_tls_expiry expiry, struct as_buf *err)
 {
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): pointers */
     struct generation *g = as_xalloc(sizeof(*g) + conf->n * sizeof(g->ctx[0]));
 
     *g = (struct generation){
