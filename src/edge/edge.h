@@ -98,6 +98,7 @@ struct as_edge_conf {
     struct as_log *log; /* the log whose level clients may set; NULL: not allowed */
     bool control;       /* clients may load and unload models */
     bool api_keys;      /* AS_INTERFACE_CLIENTS: requests need a key: as_edge_set_keys */
+    bool status_keys;   /* AS_INTERFACE_STATUS: those over TCP need one that may use everything */
 };
 
 /* The RPCs that are served and counted; the table of names is in edge/methods/grpc_service.c. */

@@ -104,6 +104,7 @@ static int set_up_status(struct as_dispatcher *d)
 
     conf.tls = d->status_page.tls = d->reload.tls;
     conf.status_page = &d->status_page;
+    conf.status_keys = as_option_bool(d->opts, AS_OPT_STATUS_KEYS);
     d->status_budgets = as_conf_status_budgets();
     if (as_edge_new(&d->status, d->lanes[0].loop, NULL, &conf, &d->status_budgets, &d->log))
         return AS_EIO;

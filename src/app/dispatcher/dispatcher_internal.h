@@ -161,7 +161,8 @@ void as_dispatcher_reload_close(struct as_dispatcher *d); /* the loops have ende
 
 /* --- dispatcher_keys.c --- */
 
-/* Reads the file of --api-keys, if there is one, for the lanes, which exist. */
+/* Reads the file of --api-keys, if there is one, for the lanes and the status port's edge, which
+ * exist. */
 void as_dispatcher_keys_open(struct as_dispatcher *d);
 /* Before, on and after the thread of a reading. _take publishes what was read, unless `drop`, and
  * logs it. False: it could not be read; d->keys.why says why. */

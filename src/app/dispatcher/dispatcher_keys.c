@@ -51,6 +51,8 @@ static void publish(struct as_dispatcher *d, struct as_key_table *t)
     d->keys.older = d->keys.table;
     d->keys.table = t;
     as_edge_set_keys(d->lanes[0].edge, t);
+    if (as_option_bool(d->opts, AS_OPT_STATUS_KEYS))
+        as_edge_set_keys(d->status, t);
     for (uint32_t i = 1; i < d->n_lanes; i++) {
         struct delivery *l = as_xalloc(sizeof(*l));
 

@@ -340,10 +340,16 @@ static int check_keys(const struct as_option_set *opts, struct as_buf *err)
 {
     const char *path = as_option_str(opts, AS_OPT_API_KEYS);
     struct as_key_table *t = NULL;
-    int rc = path[0] ? as_key_file_load(path, (uint32_t)as_option_u64(opts, AS_OPT_MAX_API_KEYS),
-                                        NULL, &t, err)
-                     : 0;
+    int rc;
 
+    if (!path[0]) {
+        if (!as_option_bool(opts, AS_OPT_STATUS_KEYS))
+            return AS_EXIT_CODE_OK;
+        as_buf_printf(err, "--%s needs a file of keys: --%s FILE",
+                      as_option_key(AS_OPT_STATUS_KEYS), as_option_key(AS_OPT_API_KEYS));
+        return AS_EXIT_CODE_USAGE;
+    }
+    rc = as_key_file_load(path, (uint32_t)as_option_u64(opts, AS_OPT_MAX_API_KEYS), NULL, &t, err);
     as_key_table_unref(t);
     return rc ? AS_EXIT_CODE_CONFIG : AS_EXIT_CODE_OK;
 }

@@ -14,9 +14,9 @@
       "an additional port, for clients that expect gRPC on 8001")                                  \
     X(LISTEN, "listen", LIST, 0, 512, "", "ADDRESS:PORT[,tls]", RD, "Listening",                   \
       "one more place for clients: ADDRESS:PORT, PORT or unix:PATH; ',tls' for TLS; repeatable")   \
-    X(TLS_CERT, "tls-cert", LIST, 0, 4095, "", "FILE", RD, "TLS",                                 \
+    X(TLS_CERT, "tls-cert", LIST, 0, 4095, "", "FILE", RD, "TLS",                                  \
       "certificate chain in PEM; --port and --grpc-port then speak TLS; several: by server name")  \
-    X(TLS_KEY, "tls-key", LIST, 0, 4095, "", "FILE", RD, "TLS",                                   \
+    X(TLS_KEY, "tls-key", LIST, 0, 4095, "", "FILE", RD, "TLS",                                    \
       "its private key in PEM; one for each --tls-cert; without: in the certificate's file")       \
     X(TLS_CLIENT_CA, "tls-client-ca", STRING, 0, 4095, "", "FILE", RD, "TLS",                      \
       "clients must send a certificate that one of these authorities (PEM) has signed")            \
@@ -30,14 +30,16 @@
       "handshakes in progress; a further client replaces the one that is silent for longest")      \
     X(STATUS_TLS, "status-tls", BOOL, 0, 1, "off", "", RD, "TLS",                                  \
       "the status port speaks TLS, too, and asks for the same certificate of clients")             \
+    X(STATUS_KEYS, "status-keys", BOOL, 0, 1, "off", "", RD, "Listening",                          \
+      "the status port asks for an API key that may use everything, but for /-/healthz")           \
     X(ROOT_PATH, "root-path", STRING, 0, 1024, "", "PATH", RD, "Listening",                        \
       "path below which clients see the server, without it in their requests: a proxy removes "    \
       "it; applications get it before root_path and path, as in Ray Serve")                        \
     X(STATUS_PORT, "status-port", INT, 0, 65535, "8002", "off", RDB, "Listening",                  \
       "/metrics, /status; if 8002 is in use, the next port")                                       \
     X(STATUS_HOST, "status-host", STRING, 1, 255, "127.0.0.1", "ADDRESS", RD, "Listening",         \
-      "address of the status port; beyond loopback, whoever reaches it reads what is there, and "  \
-      "any Host is accepted")                                                                      \
+      "address of the status port; beyond loopback, whoever reaches it reads what is there, if "   \
+      "there are no --status-keys, and any Host is accepted")                                      \
     X(METRICS_ON_CLIENT_PORT, "metrics-on-client-port", BOOL, 0, 1, "off", "", RD, "Listening",    \
       "also serve /metrics on the port of clients, to all of them, ahead of any application")      \
     X(CORS_ORIGIN, "cors-origin", STRING, 0, 4095, "", "ORIGINS", RD, "Listening",                 \

@@ -2,6 +2,7 @@
 
 #include "base/counter.h"
 #include "base/digest/secret.h"
+#include "edge/exchange/key_access.h"
 #include "wire/http/http_field.h"
 #include "wire/http/origin.h"
 
@@ -140,6 +141,11 @@ bool as_access_check_change(struct as_exchange *x)
     return false;
 }
 
+static bool needs_operator_key(const struct as_exchange *x)
+{
+    return x->edge->conf.status_keys && !is_probe(x->head->path);
+}
+
 bool as_access_check_request(struct as_exchange *x)
 {
     const char *why = NULL;
@@ -157,7 +163,7 @@ bool as_access_check_request(struct as_exchange *x)
         why = why_foreign_page(x);
     }
     if (!why)
-        return true;
+        return !needs_operator_key(x) || as_key_access_check_operator(x);
     as_counter_add(&x->edge->stat.unauthenticated, 1);
     if (as_edge_may_log(x->edge, AS_EDGE_LOG_ACCESS, &skipped))
         as_log_event(x->edge->log, AS_LOG_WARN, as_edge_refusal_event(x->edge),

@@ -202,6 +202,17 @@ bool as_key_access_check_request(struct as_exchange *x)
     return x->rpc == AS_RPC_MODEL_STREAM_INFER || take(x, is_held(x));
 }
 
+bool as_key_access_check_operator(struct as_exchange *x)
+{
+    enum as_key_refusal why = find_key(x);
+
+    if (x->state != AS_EXCHANGE_RECEIVING)
+        return false;
+    if (why != AS_KEY_ACCEPTED)
+        return refuse_key(x, why);
+    return accept_or_refuse(x, as_key_is_unrestricted(x->key)) && take(x, true);
+}
+
 bool as_key_access_renew(struct as_exchange *x)
 {
     struct as_key *k = x->key;

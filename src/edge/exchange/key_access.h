@@ -18,6 +18,9 @@
 
 /* Finds the key of a request whose head was received, and counts it against the key's quotas. */
 bool as_key_access_check_request(struct as_exchange *x);
+/* The same for the status port: the key must be one that may use everything. False: the request was
+ * failed. */
+bool as_key_access_check_operator(struct as_exchange *x);
 /* For one message of a ModelStreamInfer call, which is a request of its own. Renew: the key may
  * have been revoked or changed since the call began. Count: against its quotas. False: it was
  * failed. */

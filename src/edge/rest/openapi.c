@@ -176,6 +176,12 @@ static void put_variables(struct as_buf *b, struct as_str path)
     as_buf_str(b, any ? "]" : "");
 }
 
+/* What asks for no API key, with or without --api-keys: edge/exchange/key_access.c. */
+static bool is_open(const struct as_rest_route *r)
+{
+    return r->label == AS_RESOURCE_LIVE || r->label == AS_RESOURCE_READY;
+}
+
 /* One operation; `suffix` makes its id unique. */
 static void put_operation(struct as_buf *b, const struct as_rest_route *r, const struct as_model *m,
                           const char *suffix, struct as_str path)
@@ -184,7 +190,8 @@ static void put_operation(struct as_buf *b, const struct as_rest_route *r, const
                   r->doc.id);
     if (m) /* names need no escaping in JSON */
         as_buf_printf(b, ":%.*s", AS_STR_FMT(m->name));
-    as_buf_printf(b, "%s\",\"summary\":\"%s\"", suffix, r->doc.summary);
+    as_buf_printf(b, "%s\",\"summary\":\"%s\"%s", suffix, r->doc.summary,
+                  is_open(r) ? ",\"security\":[]" : "");
     put_variables(b, path);
     if (r->doc.request)
         put_request(b, r, m);
@@ -303,8 +310,18 @@ static void put_parameters(struct as_buf *b, const struct as_registry *g,
     as_buf_str(b, "}}}");
 }
 
+/* A client sends its key in one of the two fields. */
+#define SECURITY ",\"security\":[{\"bearer\":[]},{\"header\":[]}]"
+#define SECURITY_SCHEMES                                                                           \
+    ",\"securitySchemes\":{\"bearer\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":"   \
+    "\"an API "                                                                                    \
+    "key of this "                                                                                 \
+    "server\"},\"header\":{\"type\":\"apiKey\",\"in\":\"header\",\"name\":\"x-api-key\","          \
+    "\"description\":\"the same\"}}"
+
 void as_openapi_put(struct as_buf *b, const struct as_registry *g, const struct as_exchange *x)
 {
+    bool keys = x && x->edge->conf.api_keys;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < as_registry_count(g); i++)
@@ -317,12 +334,14 @@ void as_openapi_put(struct as_buf *b, const struct as_registry *g, const struct 
         as_buf_printf(b, "; the signatures of %u of %u models and versions are described",
                       AS_OPENAPI_MODELS, n);
     as_buf_str(b, "\"}");
+    if (keys)
+        as_buf_str(b, SECURITY);
     put_paths(b, g, x);
     as_buf_str(b, ",\"components\":{");
     put_parameters(b, g, x);
     as_buf_str(b, ",\"responses\":{\"Refused\":{\"description\":\"refused\"");
     put_content(b, "Error", false);
-    as_buf_str(b, "}},\"schemas\":{");
+    as_buf_printf(b, "}}%s,\"schemas\":{", keys ? SECURITY_SCHEMES : "");
     for (const struct as_openapi_schema *s = as_openapi_schemas; s->name; s++)
         as_buf_printf(b, "%s\"%s\":%s", s == as_openapi_schemas ? "" : ",", s->name, s->json);
     as_buf_str(b, "}}}");

@@ -247,6 +247,23 @@ class TestWhat:
             assert e.value.response.status_code == status
 
 
+class TestDocument:
+    def test_openapi_says_how_to_send_a_key(self, keyed):
+        document = keyed.ask("/openapi.json", keyed.keys["all"]).json()
+        schemes = document["components"]["securitySchemes"]
+        assert document["security"] == [{name: []} for name in schemes]
+        assert [(s["type"], s.get("scheme"), s.get("in"), s.get("name")) for s in schemes.values()] == [
+            ("http", "bearer", None, None), ("apiKey", None, "header", "x-api-key")]
+        for path, methods in document["paths"].items():
+            is_probe = path in ("/v2/health/live", "/v2/health/ready")
+            assert all(("security" in operation) == is_probe for operation in methods.values()), path
+            assert not is_probe or methods["get"]["security"] == []
+
+    def test_without_keys_it_says_nothing(self, serve):
+        document = httpx.get(f"http://{serve('echo.py').address}/openapi.json", timeout=wait.SECONDS).json()
+        assert "security" not in document and "securitySchemes" not in document["components"]
+
+
 class TestHowMuch:
     def test_a_rate(self, keyed):
         key = keyed.keys["rated"]
