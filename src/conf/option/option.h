@@ -452,6 +452,8 @@ enum as_option_type {
       "certificate chain (PEM) of this client, with TLS, for a server that asks for one")          \
     X(KEY, "key", STRING, 0, 4095, "", "FILE", IB, "Call",                                         \
       "its private key (PEM); without: in the file of --cert")                                     \
+    X(API_KEY_FILE, "api-key-file", STRING, 0, 4095, "", "FILE", CB, "Call",                       \
+      "file with the API key to send, one line; without: $ANYSERVE_API_KEY, if it is set")         \
     X(PROTOCOL, "protocol", ENUM, 0, 0, "grpc", "grpc|http|http-binary", CB, "Call",               \
       "gRPC, or REST over HTTP/1.1 with tensors as JSON or as binary data")                        \
     X(INPUT, "input", LIST, 0, 2147483647, "", "NAME=VALUE", CB, "Call",                           \

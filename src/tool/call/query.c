@@ -1,5 +1,6 @@
 #include "tool/call/query.h"
 
+#include "tool/call/api_key.h"
 #include "tool/call/encode.h"
 #include "tool/tensor/number.h"
 #include "tool/tensor/print.h"
@@ -137,6 +138,47 @@ static int add_metadata(struct as_query *r, const char *text, struct as_buf *why
     return 0;
 }
 
+static bool has_metadata(const struct as_query *r, struct as_str name)
+{
+    for (uint32_t i = 0; i < r->n_metadata; i++) {
+        if (as_str_eq(r->metadata[i].name, name))
+            return true;
+    }
+    return false;
+}
+
+/* As `authorization: Bearer KEY`, or in the other field where --metadata has that one already. */
+static int add_api_key(struct as_query *r, struct as_buf *why)
+{
+    bool other = has_metadata(r, AS_STR("authorization"));
+    struct as_buf bearer = {0};
+    struct as_str key;
+    int rc = as_api_key_read(r->opts, &r->arena, &key, why);
+
+    if (rc || !key.n)
+        return rc;
+    if (has_metadata(r, AS_STR("x-api-key"))) {
+        if (!as_option_str(r->opts, AS_OPT_API_KEY_FILE)[0])
+            return 0; /* the command line counts more than the environment */
+        as_buf_printf(why, "--%s and --metadata x-api-key=… cannot be used together",
+                      as_option_key(AS_OPT_API_KEY_FILE));
+        return AS_EINVALID;
+    }
+    if (r->n_metadata == AS_MODEL_CALL_METADATA) {
+        as_buf_str(why, "--metadata: too many metadata entries: there is no room for the API key");
+        return AS_EINVALID;
+    }
+    if (!other) {
+        as_buf_printf(&bearer, "Bearer %.*s", AS_STR_FMT(key));
+        key = (struct as_str){as_arena_dup(&r->arena, as_buf_slice(&bearer)), bearer.n};
+        AS_ASSERT(key.p);
+        as_buf_fini(&bearer);
+    }
+    r->metadata[r->n_metadata++] =
+        (struct as_http_header){other ? AS_STR("x-api-key") : AS_STR("authorization"), key};
+    return 0;
+}
+
 /* --- inputs --- */
 
 /* Sets the request that input i belongs to: the next one if the current one has this input already.
@@ -230,6 +272,8 @@ int as_query_init(struct as_query *r, const struct as_option_set *o, struct as_b
         rc = add_param(r, text, why);
     for (uint32_t i = 0; !rc && (text = as_option_item(o, AS_OPT_METADATA, i)); i++)
         rc = add_metadata(r, text, why);
+    if (!rc)
+        rc = add_api_key(r, why);
     while (!rc && (text = as_option_item(o, AS_OPT_OUTPUT, r->n_outputs)))
         r->outputs[r->n_outputs++] = (struct as_oip_requested_output){
             .name = as_str_of(text), .binary = r->protocol == AS_MODEL_CALL_HTTP_BINARY};
@@ -252,11 +296,7 @@ void as_query_fini(struct as_query *r)
 
 void as_query_add_metadata(struct as_query *r, const char *name, const char *value)
 {
-    for (uint32_t i = 0; i < r->n_metadata; i++) {
-        if (as_str_eq(r->metadata[i].name, as_str_of(name)))
-            return;
-    }
-    if (r->n_metadata < AS_MODEL_CALL_METADATA)
+    if (!has_metadata(r, as_str_of(name)) && r->n_metadata < AS_MODEL_CALL_METADATA)
         r->metadata[r->n_metadata++] = (struct as_http_header){as_str_of(name), as_str_of(value)};
 }
 

@@ -39,7 +39,7 @@ struct as_query {
     size_t json_len;       /* of the message: bytes of JSON */
 };
 
-/* Reads the options, without contact to a server. Texts point into the options. 0, or AS_EINVALID
+/* Reads the options and the API key, without contact to a server. Texts point into the options. 0, or AS_EINVALID
  * with a sentence in `why`. Call as_query_fini also after an error. */
 int as_query_init(struct as_query *r, const struct as_option_set *o, struct as_buf *why);
 void as_query_fini(struct as_query *r);
