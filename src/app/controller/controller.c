@@ -382,6 +382,7 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
     struct controller c = {.code = AS_EXIT_CODE_OK};
     struct as_buf err = {0};
 
+    as_conf_limit_core_dumps(opts);
     c.console = (struct as_console_shared){fds->log, "controller", &c.journal, 0};
     c.log =
         as_console_shared_log(&c.console, (enum as_log_level)as_option_u64(opts, AS_OPT_LOG_LEVEL));

@@ -208,6 +208,7 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
     struct as_dispatcher d = {.fds = fds, .opts = opts, .handover_in = -1, .handover_out = -1};
     char why[1024];
 
+    as_conf_limit_core_dumps(opts);
     d.console = (struct as_console_shared){fds->log, "dispatcher", &d.journal, 0};
     d.log =
         as_console_shared_log(&d.console, (enum as_log_level)as_option_u64(opts, AS_OPT_LOG_LEVEL));

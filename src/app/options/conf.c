@@ -1,6 +1,7 @@
 /* Which option sets which limit or timeout of the dispatcher. */
 #include "app/options/conf.h"
 
+#include "io/process/core_dump.h"
 #include "io/random.h"
 #include "wire/oip/oip.h"
 
@@ -240,4 +241,20 @@ struct as_shm_conf as_conf_shm(const struct as_option_set *o)
         .max_bytes = as_option_u64(o, AS_OPT_MAX_SHM_BYTES),
         .prefix = as_option_str(o, AS_OPT_CLIENT_SHM_PREFIX),
     };
+}
+
+/* API keys themselves are in the requests that a process has in memory. */
+static bool has_secrets(const struct as_option_set *o)
+{
+    return as_option_item(o, AS_OPT_TLS_CERT, 0) || as_option_str(o, AS_OPT_API_KEYS)[0] ||
+           as_option_str(o, AS_OPT_MANAGEMENT_TOKEN_FILE)[0] ||
+           as_option_str(o, AS_OPT_CONTROL_TOKEN_FILE)[0];
+}
+
+void as_conf_limit_core_dumps(const struct as_option_set *o)
+{
+    enum { AUTO, ON, OFF } when = (int)as_option_u64(o, AS_OPT_CORE_DUMPS);
+
+    if (when == OFF || (when == AUTO && has_secrets(o)))
+        as_core_dump_forbid();
 }

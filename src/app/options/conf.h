@@ -28,5 +28,8 @@ struct as_edge_conf as_conf_status(const struct as_option_set *o);
 struct as_edge_budgets as_conf_budgets(const struct as_option_set *o);
 struct as_edge_budgets as_conf_status_budgets(void); /* beside those of clients and workers */
 struct as_shm_conf as_conf_shm(const struct as_option_set *o);
+/* --core-dumps of this process, with the options of any scope that has it. Call it before secrets
+ * are read, while there is one thread. */
+void as_conf_limit_core_dumps(const struct as_option_set *o);
 
 #endif

@@ -4,6 +4,7 @@
 #include "app/client/outcome_wait.h"
 #include "app/client/print.h"
 #include "app/controller/desired_state.h"
+#include "app/options/conf.h"
 #include "app/server/ports.h"
 #include "conf/option/exit_code.h"
 #include "ctl/state/outcome.h"
@@ -177,6 +178,8 @@ static int take_over(struct resumed *r, int fd, struct as_buf *err)
     read_notify(r, as_reexec_str(m->notify));
     (void)as_notify_init_watchdog(&r->notify); /* the former program wrote it to the environment */
     r->resume.hold = as_reexec_take_fd(&r->in, "hold", m->hold);
+    if (!r->in.failed)
+        as_conf_limit_core_dumps(&r->opts);
     r->conf.opts = &r->opts;
     r->conf.notify = &r->notify;
     r->conf.save_state = as_resume_write_state;

@@ -3,6 +3,7 @@
 #include "app/client/print.h"
 #include "app/controller/initial_state.h"
 #include "app/options/argument.h"
+#include "app/options/conf.h"
 #include "app/server/early_dispatcher.h"
 #include "app/server/plugin_check.h"
 #include "app/server/ports.h"
@@ -358,6 +359,7 @@ static int set_up_and_supervise(struct run *r, struct as_buf *err)
 {
     int rc, e;
 
+    as_conf_limit_core_dumps(r->opts);
     unsetenv("ANYSERVE_DEBUG"); /* only prepare_debug may set it */
 
     if (r->target && strlen(r->target) > TARGET_MAX) {

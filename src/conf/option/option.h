@@ -271,6 +271,9 @@ enum as_option_type {
     X(HEARTBEAT_TIMEOUT, "heartbeat-timeout", DURATION, 0, 3600 * AS_SEC, "30s", "off",            \
       RD | AS_SCOPE_CONTROLLER, "Failures",                                                        \
       "a dispatcher or controller whose event loop is stuck for this time is replaced")            \
+    X(CORE_DUMPS, "core-dumps", ENUM, 0, 0, "auto", "auto|on|off", RD | AS_SCOPE_CONTROLLER,       \
+      "Failures",                                                                                  \
+      "core files of the server's own processes; auto: not if they hold private keys or tokens")   \
     X(CONFIRM_TIMEOUT, "confirm-timeout", DURATION, AS_MS, 3600 * AS_SEC, "5s", "", RC,            \
       "Failures",                                                                                  \
       "longest time that the answer to a deploy waits until the dispatcher knows what was "        \

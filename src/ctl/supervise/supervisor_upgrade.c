@@ -9,6 +9,7 @@
 #include "ctl/state/runtime_dir.h"
 #include "ctl/state/store.h"
 #include "ctl/supervise/supervisor_internal.h"
+#include "io/process/core_dump.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -116,6 +117,7 @@ static void exec_program(struct as_supervisor *s)
     char number[16], why[300];
     char *argv[] = {NULL, NULL, number, NULL};
     int file = as_reexec_make_memfd(state), e = errno;
+    bool forbidden;
 
     if (file >= 0) {
         argv[0] = as_str_dup(as_str_of(s->conf->program));
@@ -123,8 +125,11 @@ static void exec_program(struct as_supervisor *s)
         snprintf(number, sizeof(number), "%d", file);
         as_reexec_set_inherited(state, file, true);
         as_supervisor_watchdog_pause(s);
+        forbidden = as_core_dump_restore();
         execv(s->conf->program, argv);
         e = errno;
+        if (forbidden)
+            as_core_dump_forbid();
         as_supervisor_watchdog_resume(s);
         as_reexec_set_inherited(state, file, false);
         close(file);

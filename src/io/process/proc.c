@@ -1,6 +1,7 @@
 #include "io/process/proc.h"
 
 #include "base/str.h"
+#include "io/process/core_dump.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -151,6 +152,7 @@ exec_child(const struct as_proc_spec *spec, char **env, pid_t parent, int report
         _exit(127); /* the parent died before prctl */
     lifted = fcntl(report, F_DUPFD_CLOEXEC, 3 + AS_PROC_FDS);
     report = lifted < 0 ? report : lifted;
+    as_core_dump_restore();
     if (lifted >= 0 && apply_limits(spec) && place_fds(spec))
         execvpe(spec->path, argv, env);
     e = lifted < 0 ? EMFILE : errno; /* fcntl fails with EINVAL above the limit of descriptors */

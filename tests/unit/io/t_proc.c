@@ -3,6 +3,7 @@
 #include "io/process/proc.h"
 
 #include "base/buf.h"
+#include "io/process/core_dump.h"
 #include "unit.h"
 
 #include <time.h>
@@ -168,6 +169,33 @@ static void a_child_is_limited_to_its_memory(void **state AS_UNUSED)
     assert_string_equal((char *)out.p, "65536\n");
     assert_int_equal(status, 0);
     close(null);
+    as_buf_fini(&out);
+}
+
+/* Our own core files are forbidden by this limit, those of children are not. */
+static void a_child_may_leave_a_core_file_where_we_may_not(void **state AS_UNUSED)
+{
+    struct rlimit old, own, mine;
+    struct as_buf out = {0};
+
+    assert_int_equal(getrlimit(RLIMIT_CORE, &old), 0);
+    own = (struct rlimit){.rlim_cur = AS_MIN((rlim_t)4096, old.rlim_max), .rlim_max = old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_CORE, &own), 0);
+    assert_false(as_core_dump_restore());
+    for (int i = 0; i < 2; i++) { /* the second time does nothing */
+        as_core_dump_forbid();
+        assert_int_equal(getrlimit(RLIMIT_CORE, &mine), 0);
+        assert_int_equal(mine.rlim_cur, AS_MIN((rlim_t)1, old.rlim_max));
+        assert_int_equal(mine.rlim_max, old.rlim_max);
+    }
+    assert_int_equal(run(SHELL("ulimit -c"), &out), 0);
+    assert_int_equal(strtoul((char *)out.p, NULL, 10) * 512, own.rlim_cur); /* in blocks */
+    assert_int_equal(getrlimit(RLIMIT_CORE, &mine), 0);
+    assert_int_equal(mine.rlim_cur, AS_MIN((rlim_t)1, old.rlim_max));
+    assert_true(as_core_dump_restore());
+    assert_int_equal(getrlimit(RLIMIT_CORE, &mine), 0);
+    assert_int_equal(mine.rlim_cur, own.rlim_cur);
+    setrlimit(RLIMIT_CORE, &old);
     as_buf_fini(&out);
 }
 
@@ -456,6 +484,7 @@ int main(void)
         cmocka_unit_test(a_child_runs_on_its_cpus_only),
         cmocka_unit_test(lists_of_cpus),
         cmocka_unit_test(a_child_is_limited_to_its_memory),
+        cmocka_unit_test(a_child_may_leave_a_core_file_where_we_may_not),
         cmocka_unit_test(a_child_gets_exactly_its_descriptors),
         cmocka_unit_test(a_child_starts_with_default_signals),
         cmocka_unit_test(a_program_that_cannot_start_is_reported),
