@@ -47,6 +47,7 @@ const char *as_close_reason_name(uint32_t why)
         [AS_CLOSE_HANDSHAKE_FAILED] = "handshake_failed",
         [AS_CLOSE_HANDSHAKE_EVICTED] = "handshake_evicted",
         [AS_CLOSE_HANDSHAKE_REFUSED] = "handshake_refused",
+        [AS_CLOSE_TLS_FLOOD] = "tls_flood",
     };
 
     if (why < AS_CLOSE_BREACH)

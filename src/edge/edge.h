@@ -187,6 +187,7 @@ enum as_close_reason {
     AS_CLOSE_HANDSHAKE_FAILED,
     AS_CLOSE_HANDSHAKE_EVICTED, /* silent, and a new client took its place */
     AS_CLOSE_HANDSHAKE_REFUSED, /* it could not begin */
+    AS_CLOSE_TLS_FLOOD,         /* messages of TLS itself without end */
     AS_CLOSE_BREACH
 };
 #define AS_CLOSE_REASONS (AS_CLOSE_BREACH + (uint32_t)AS_H2_BREACHES)

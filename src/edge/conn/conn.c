@@ -247,7 +247,7 @@ void as_conn_on_event(struct as_conn *c, int events)
     if (n == AS_EAGAIN)
         return;
     if (n < 0) {
-        as_conn_close(c, AS_CLOSE_CLIENT);
+        as_conn_close(c, as_conn_read_failure(c));
         return;
     }
     as_conn_received(c, (size_t)n);

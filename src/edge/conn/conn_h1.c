@@ -195,7 +195,7 @@ static void read_bytes(struct as_conn *c)
         return;
     }
     if (n < 0) {
-        as_conn_close(c, AS_CLOSE_CLIENT);
+        as_conn_close(c, as_conn_read_failure(c));
         return;
     }
     as_conn_received(c, (size_t)n);

@@ -39,6 +39,12 @@ int64_t as_conn_read(struct as_conn *c, void *p, size_t n)
     return k;
 }
 
+uint32_t as_conn_read_failure(const struct as_conn *c)
+{
+    return c->tls && as_tls_cause(c->tls->session) == AS_TLS_CAUSE_FLOOD ? AS_CLOSE_TLS_FLOOD
+                                                                         : AS_CLOSE_CLIENT;
+}
+
 int as_conn_flush(struct as_conn *c)
 {
     int err;

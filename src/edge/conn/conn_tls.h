@@ -35,6 +35,7 @@ void as_conn_tls_free(struct as_conn *c); /* without TLS a no-op */
 
 /* As as_sock_read, as_sock_flush and as_sock_watch. */
 int64_t as_conn_read(struct as_conn *c, void *p, size_t n);
+uint32_t as_conn_read_failure(const struct as_conn *c); /* the as_close_reason of a failed read */
 int as_conn_flush(struct as_conn *c);
 void as_conn_watch(struct as_conn *c, int events);
 

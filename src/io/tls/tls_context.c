@@ -7,8 +7,6 @@
     "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"                                   \
     "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
 #define GROUPS "X25519:P-256:P-384"
-/* OpenSSL reads up to this many bytes at once, so that many small records need one system call. */
-#define READ_BUFFER (64u << 10)
 
 SSL_CTX *as_tls_context_new(const SSL_METHOD *method, int least)
 {
@@ -22,7 +20,6 @@ SSL_CTX *as_tls_context_new(const SSL_METHOD *method, int least)
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_read_ahead(ctx, 1);
-    SSL_CTX_set_default_read_buffer_len(ctx, READ_BUFFER);
     AS_ASSERT(SSL_CTX_set_cipher_list(ctx, SUITES_1_2) == 1 &&
               SSL_CTX_set1_groups_list(ctx, GROUPS) == 1);
     return ctx;

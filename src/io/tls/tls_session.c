@@ -10,6 +10,9 @@
 #include <sys/socket.h>
 
 #define FLUSH_IOVS 64
+/* OpenSSL reads up to this many bytes at once, so that many small records need one system call;
+ * during the handshake one record, as there may be many clients that send the half of one. */
+#define READ_BUFFER (64u << 10)
 
 /* Encrypted bytes that the socket has not taken. */
 struct rest {
@@ -27,6 +30,8 @@ struct as_tls {
     int ended;         /* reported by the next read: AS_EOF or AS_EIO; 0: neither */
     bool socket_ended; /* the peer has shut down the socket */
     bool more_input;
+    bool agreed;         /* the handshake is done */
+    uint32_t n_messages; /* of TLS itself, since then and since the peer's last data */
     const char *failure;
     enum as_tls_cause cause;
 };
@@ -79,6 +84,23 @@ static void make_method(void)
         as_fatal_memory(0);
 }
 
+static bool is_flooded(const struct as_tls *t)
+{
+    return t->n_messages > AS_TLS_MESSAGES;
+}
+
+static void on_message(int is_ours, int version AS_UNUSED, int type, const void *p AS_UNUSED,
+                       size_t n AS_UNUSED, SSL *ssl, void *arg)
+{
+    struct as_tls *t = arg;
+
+    if (is_ours || type != SSL3_RT_HANDSHAKE || !t->agreed)
+        return;
+    t->n_messages++;
+    if (is_flooded(t)) /* OpenSSL reads on until there is data, unless the peer has ended */
+        SSL_set_shutdown(ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
+}
+
 struct as_tls_buffer *as_tls_buffer_new(struct as_loop *loop)
 {
     struct as_tls_buffer *b = as_xalloc(sizeof(*b));
@@ -116,6 +138,8 @@ struct as_tls *as_tls_new(SSL *ssl, bool is_server, int fd, struct as_tls_buffer
     BIO_set_data(bio, t);
     BIO_set_init(bio, 1);
     SSL_set_bio(ssl, bio, bio); /* owns it */
+    SSL_set_msg_callback(ssl, on_message);
+    SSL_set_msg_callback_arg(ssl, t);
     if (is_server)
         SSL_set_accept_state(ssl);
     else
@@ -363,6 +387,11 @@ static int why_failed(struct as_tls *t, int rc)
 {
     int e = SSL_get_error(t->ssl, rc);
 
+    if (is_flooded(t)) {
+        t->failure = "too many messages of TLS itself";
+        t->cause = AS_TLS_CAUSE_FLOOD;
+        return AS_EINVALID;
+    }
     if (e == SSL_ERROR_WANT_READ)
         return AS_EAGAIN;
     if (e == SSL_ERROR_ZERO_RETURN)
@@ -386,6 +415,10 @@ int as_tls_handshake(struct as_tls *t)
     ERR_clear_error();
     send_protocol_bytes(t);
     /* what came with the peer's last message is reported by no poll */
+    if (!err) {
+        t->agreed = true;
+        SSL_set_default_read_buffer_len(t->ssl, READ_BUFFER);
+    }
     t->more_input = !err && SSL_has_pending(t->ssl);
     return err;
 }
@@ -403,18 +436,23 @@ enum as_tls_cause as_tls_cause(const struct as_tls *t)
 int64_t as_tls_read(struct as_tls *t, void *p, size_t n)
 {
     size_t total = 0;
+    bool had_messages = false;
     int err = t->ended;
 
     ERR_clear_error();
     t->buffer->cipher.n = 0;
-    while (!err && total < n) {
+    while (!err && total < n && !had_messages) {
         size_t k = 0;
         int rc = SSL_read_ex(t->ssl, (uint8_t *)p + total, n - total, &k);
 
         total += k;
-        if (rc != 1)
+        if (rc != 1) {
             err = why_failed(t, rc);
-        else if (!SSL_has_pending(t->ssl))
+            break;
+        }
+        had_messages = t->n_messages != 0;
+        t->n_messages = 0;
+        if (!SSL_has_pending(t->ssl))
             break; /* the socket is polled for more */
     }
     if (err == AS_EINVALID)
@@ -423,7 +461,8 @@ int64_t as_tls_read(struct as_tls *t, void *p, size_t n)
         ERR_clear_error();
     send_protocol_bytes(t);
     t->ended = err == AS_EAGAIN ? 0 : err;
-    t->more_input = total && (t->ended || (total == n && SSL_has_pending(t->ssl)));
+    t->more_input =
+        total && (t->ended || ((total == n || had_messages) && SSL_has_pending(t->ssl)));
     return total ? (int64_t)total : err ? err : AS_EAGAIN;
 }
 

@@ -357,6 +357,66 @@ static void a_peer_that_is_gone(void **state AS_UNUSED)
     as_tls_close_notify(pair.server);
 }
 
+/* Sends n KeyUpdates that ask for no answer: the client would count those. */
+static void send_key_updates(int n)
+{
+    struct as_buf *b = &pair.buffer->cipher;
+
+    b->n = 0;
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(SSL_key_update(pair.client_ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+        assert_int_equal(SSL_do_handshake(pair.client_ssl), 1);
+    }
+    assert_int_equal(write(pair.fd[1], b->p, b->n), b->n);
+}
+
+/* As many as are allowed, again and again, as long as there is data between them. */
+static void key_updates_and_data(void **state AS_UNUSED)
+{
+    agree();
+    for (int i = 0; i < 3; i++) {
+        send_key_updates(AS_TLS_MESSAGES);
+        assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), AS_EAGAIN);
+        send_text(pair.client, "x");
+        send_text(pair.server, "y");
+        assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), 1);
+        assert_int_equal(as_tls_read(pair.client, bytes, sizeof(bytes)), 1);
+    }
+    assert_int_equal(as_tls_cause(pair.server), AS_TLS_CAUSE_OTHER);
+}
+
+static void one_key_update_too_many(void **state AS_UNUSED)
+{
+    agree();
+    send_key_updates(AS_TLS_MESSAGES + 1);
+    assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), AS_EIO);
+    assert_int_equal(as_tls_cause(pair.server), AS_TLS_CAUSE_FLOOD);
+    assert_string_equal(as_tls_failure(pair.server), "too many messages of TLS itself");
+    assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), AS_EIO);
+}
+
+/* A read takes the messages before one piece of data, whatever follows. */
+static void key_updates_between_data(void **state AS_UNUSED)
+{
+    agree();
+    for (int i = 0; i < 4; i++) {
+        send_key_updates(AS_TLS_MESSAGES);
+        send_text(pair.client, "x");
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), 1);
+        assert_int_equal(as_tls_has_input(pair.server), i < 3);
+    }
+    assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), AS_EAGAIN);
+    /* data, and then too many: the data first */
+    send_text(pair.client, "x");
+    send_key_updates(AS_TLS_MESSAGES + 2);
+    assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), 1);
+    assert_true(as_tls_has_input(pair.server));
+    assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), AS_EIO);
+    assert_int_equal(as_tls_cause(pair.server), AS_TLS_CAUSE_FLOOD);
+}
+
 static void a_queue_that_is_broken(void **state AS_UNUSED)
 {
     agree();
@@ -389,6 +449,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_server_takes_it_for_an_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_record_that_was_changed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_peer_that_is_gone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(key_updates_and_data, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_key_update_too_many, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(key_updates_between_data, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_queue_that_is_broken, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_close_notify_before_the_end_of_the_handshake, set_up,
                                         tear_down),
