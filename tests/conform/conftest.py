@@ -14,9 +14,11 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
 import build_tools  # noqa: E402
+from security.certificates import Authority  # noqa: E402
 from support import paths  # noqa: E402
 from support.process.server import ALARMS, Server  # noqa: E402
 
+TLS = "tls"  # instead of a number of threads: @pytest.mark.parametrize("server", [TLS], indirect=True)
 SERVICE = paths.BUILD / "tests/conform/test_service"
 
 
@@ -51,9 +53,16 @@ def tools():
 
 
 @pytest.fixture(scope="session", params=[1, pytest.param(4, marks=pytest.mark.long)], ids="threads={}".format)
-def server(request):
-    """`anyserve run` with the echo models; at the end it must be at rest and its log without an error."""
-    s = Server("echo.py", "--threads", request.param)
+def server(request, tmp_path_factory):
+    """`anyserve run` with the echo models; at the end it must be at rest and its log without an error. param: threads, or TLS; `ca`:
+    then the file of the authority that has signed the server's certificate, else None."""
+    if request.param == TLS:
+        authority = Authority(tmp_path_factory.mktemp("authority"))
+        s = Server("echo.py", *authority.server().options)
+        s.ca = authority.cert
+    else:
+        s = Server("echo.py", "--threads", request.param)
+        s.ca = None
     yield s
     try:
         s.settle()

@@ -1,4 +1,4 @@
-"""grpcurl, which makes its calls out of our .proto file."""
+"""grpcurl, which makes its calls out of our .proto file, in clear text and by TLS."""
 
 import base64
 import json
@@ -6,16 +6,25 @@ import struct
 
 import pytest
 
+import conftest
 from support import paths
 
 SERVICE = "inference.GRPCInferenceService"
 NOT_FOUND, INVALID_ARGUMENT, UNIMPLEMENTED, DEADLINE_EXCEEDED = 5, 3, 12, 4
 
 
+pytestmark = pytest.mark.parametrize("server", [1, pytest.param(4, marks=pytest.mark.long), conftest.TLS], indirect=True)
+
+
+def security(server):
+    """Options of grpcurl."""
+    return ["-cacert", server.ca] if server.ca else ["-plaintext"]
+
+
 def curl(tools, server, method, request=None, *args):
     """The CompletedProcess of one call."""
     data = ["-d", json.dumps(request)] if request is not None else []
-    return tools.run("grpcurl", "-plaintext", "-import-path", paths.PROTO.parent, "-proto", paths.PROTO.name, *args,
+    return tools.run("grpcurl", *security(server), "-import-path", paths.PROTO.parent, "-proto", paths.PROTO.name, *args,
                      *data, server.address, f"{SERVICE}/{method}")
 
 
@@ -90,6 +99,6 @@ def other_proto(tmp_path_factory):
 
 
 def test_a_service_that_is_not_there(server, tools, other_proto):
-    done = tools.run("grpcurl", "-plaintext", "-import-path", other_proto, "-proto", "other.proto", server.address,
+    done = tools.run("grpcurl", *security(server), "-import-path", other_proto, "-proto", "other.proto", server.address,
                      "other.S/Call")
     check_fails(done, UNIMPLEMENTED, "Unimplemented", "/other.S/Call")

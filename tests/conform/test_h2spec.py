@@ -13,6 +13,7 @@ import socket
 
 import pytest
 
+import conftest
 from slicer import Slicer
 from support import wait
 
@@ -26,6 +27,7 @@ TARGET = "/v2/logging"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS, GOAWAY, WINDOW_UPDATE = 4, 7, 8
 PROTOCOL_ERROR = 1
+TLS = ["--tls", "--insecure"]
 TOO_LARGE = 80000  # × 5 headers, of which the compression leaves seven eighths
 LINE = re.compile(r"^(\d+) tests, (\d+) passed, (\d+) skipped, (\d+) failed$", re.M)
 
@@ -99,6 +101,13 @@ def test_every_case(server, tools):
 
 def test_the_case_that_assumes_a_frame_size(server, tools):
     check_too_large(tools, server.port)
+
+
+@pytest.mark.parametrize("server", [conftest.TLS], indirect=True)
+def test_every_case_by_tls(server, tools):
+    """Also the one that is no preface: ALPN has chosen HTTP/2."""
+    assert h2spec(tools, server.port, *OTHERS, NO_PREFACE, *TLS) == CASES - 1
+    assert h2spec(tools, server.port, ASSUMES_16K, "--max-header-length", TOO_LARGE, *TLS) == 1
 
 
 def reads(server):
