@@ -230,6 +230,8 @@ def memory(pid):
         for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
             if found := re.match(r"(\w+)-(\w+) rw", line):
                 start, end = (int(n, 16) for n in found.groups())
+                if end - start > 1 << 30:  # AddressSanitizer's shadow: terabytes, and no bytes of the program
+                    continue
                 f.seek(start)
                 with contextlib.suppress(OSError):  # it has been unmapped, or is a device
                     yield f.read(end - start)
