@@ -61,8 +61,8 @@ leaks: all      ## 10,000 cancelled calls and a million mixed ones: what stays b
 	@python tools/leaks.py
 crowd: all      ## CALLS random requests (default a million), in batches and not: did each get its own answer?
 	@python tests/crowd/crowd.py --calls $(or $(CALLS),1000000)
-attack: all     ## hostile clients beside healthy ones, SECONDS each (default 30)
-	@ANYSERVE_BUILD=build/release python tests/attack/run.py --seconds $(or $(SECONDS),30) $(NAMES)
+attack: all     ## hostile clients beside healthy ones, SECONDS each (default 30); TLS=1: by TLS
+	@ANYSERVE_BUILD=build/release python tests/attack/run.py --seconds $(or $(SECONDS),30) $(if $(TLS),--tls) $(NAMES)
 chaos: all debug ## processes die under load, beside HAProxy; NAMES=…, COUNT kills of each part; takes an hour and a half
 	@tools/setup.sh chaos
 	@code=0; $(if $(chaos_other),$(chaos_run),true) || code=$$?; $(if $(chaos_failpoints),$(chaos_debug),true) || code=$$?; exit $$code
@@ -87,7 +87,7 @@ clean:          ## remove builds; the Python environment stays
 comma := ,
 ray_env = test -e build/ray/bin/granian || { python -m venv build/ray && build/ray/bin/pip install -q -r tests/serve_programs/requirements.txt \
     -r bench/peers/requirements.txt; }
-chaos_args = $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only '$(ONLY)')
+chaos_args = $(if $(TLS),--tls) $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only '$(ONLY)')
 chaos_other = $(if $(NAMES),$(filter-out failpoints,$(NAMES)),all)
 chaos_failpoints = $(if $(NAMES),$(filter failpoints,$(NAMES)),$(if $(ONLY),,failpoints))
 chaos_run = ANYSERVE_BUILD=build/release python tests/chaos/run.py $(chaos_args) $(filter-out all,$(chaos_other))

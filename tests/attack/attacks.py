@@ -2,7 +2,7 @@
 """Hostile HTTP clients with raw sockets: frames made by hand, built before the attack, sent in bulk.
 
     tests/attack/attacks.py NAME HOST:PORT [--target models|application] [--seconds 30] [--connections 4] [--model echo]
-                            [--link PATH --token TOKEN]
+                            [--tls] [--link PATH --token TOKEN]
     tests/attack/attacks.py --list
 
 An attacker whose connection is closed comes back at once. Prints one line of JSON: connections made, how many
@@ -16,16 +16,21 @@ import errno
 import json
 import selectors
 import socket
+import ssl
 import statistics
 import sys
 import time
 
+import hostile_tls
 import smuggling
 
 DATA, HEADERS, PRIORITY, RST, SETTINGS, PING, GOAWAY, WINDOW, CONTINUATION = 0, 1, 2, 3, 4, 6, 7, 8, 9
 END_STREAM, END_HEADERS = 1, 4
 PATH = b"/inference.GRPCInferenceService/ModelInfer"
+AGAIN_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+BLOCK = 65536  # bytes of one read or write
 ESTABLISHED, SYN_SENT = 1, 2  # states of a socket in TCP_INFO
+HASTY = ("--tls-handshake-timeout", "2s")
 STREAMS = 5000  # of one connection, for attacks that need a new one each time
 
 
@@ -90,6 +95,8 @@ class Attack:
     slow: bool = False   # ended by a timer
     stalled: str = ""    # the part of a request that the server gives up, without closing
     worker: str = ""     # no client, but a worker: which of workers.py
+    tls: str = ""        # only against a port of TLS: "none": the client speaks none; a name of hostile_tls.RECORDS; "handshakes"
+    clients: int = 0     # at a time, instead of --connections
     rows: tuple = ()     # what is sent first, by turns, instead of `once`
     app: str = "echo.py"
     options: tuple = ()  # of the server
@@ -252,18 +259,44 @@ def attacks(target=None):
         "worker_pings": Attack("", worker="pings", peak=16, doc="a worker that pings and reads nothing"),
         "worker_talks": Attack("", worker="talks", slow=True, options=("--ping-interval", "1s", "--ping-timeout", "2s"),
                                doc="a worker that talks all the time, and does not answer pings"),
+        # TLS itself
+        "tls_silent": Attack("handshake_evicted", tls="none", greets=False, clients=2000, slow=True, options=HASTY,
+                             doc="2,000 connections, more than --max-handshakes, that say nothing"),
+        "tls_slow_hello": Attack("handshake_timeout", tls="none", greets=False, again=hostile_tls.hello(), drip=1, slow=True,
+                                 clients=200, options=HASTY, doc="200 handshakes of a byte a second"),
+        "tls_handshakes": Attack("", tls="handshakes", doc="full handshakes back to back, each connection of a process of its own"),
+        "tls_clear_text": Attack("bad_request", b"GET / HTTP/1.1\r\n\r\n" * 1000, tls="none", greets=False,
+                                 doc="HTTP in clear text: answered by a 400 that can be read"),
+        "tls_garbage": Attack("handshake_failed", tls="none", greets=False,
+                              rows=(b"\x16\3\1\0\5hello", b"\x16" + b"\xff" * 20000, b"\x17\3\3\x40\0" + bytes(16384), bytes(100)),
+                              doc="records that are none, or that do not come first"),
+        "tls_broken_record": Attack("", tls="broken", greets=False, doc="a session, then a record that nobody has encrypted"),
+        "tls_key_updates": Attack("tls_flood", tls="key_updates", greets=False, reads=False,
+                                  doc="TLS 1.3: new keys 20,000 times, each to be answered, answers never read"),
+        "tls_renegotiations": Attack("tls_flood", tls="renegotiations", greets=False, reads=False,
+                                     doc="TLS 1.2: other handshakes in the session, 20,000 times, answers never read"),
+        "tls_cut_answers": Attack("", tls="session", life=0.05, peak=96, app="large_answers.py", settings=b"\0\4\x7f\xff\xff\xff",
+                                  once=frame(WINDOW, 0, 0, b"\x7f\xff\0\0")
+                                  + b"".join(large.request(i, 2 * i + 1, large.body()) for i in range(8)),
+                                  doc="eight answers of a MiB, and the end without close_notify while they come"),
     }
 
 
 class Client:
     """One hostile connection; what is to be sent is a view on buffers that all of them share."""
 
-    def __init__(self, attack, address, n):
+    def __init__(self, attack, address, n, tls=False):
         self.attack = attack
         self.sock = socket.socket()
-        self.sock.setblocking(False)
         self.sock.bind((f"127.0.1.{n % 250 + 1}", 0))  # ports of its own: healthy clients keep theirs
         self.parts = []
+        if tls and attack.tls != "none":
+            self.sock.connect(address)
+            if attack.tls in hostile_tls.RECORDS:
+                self.parts.append(hostile_tls.RECORDS[attack.tls](self.sock))
+            else:
+                self.sock = hostile_tls.wrap(self.sock, ["h2"] if attack.greets else [])
+        self.sock.setblocking(False)
         if attack.greets:
             self.parts.append(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, attack.settings)
                               + frame(SETTINGS, 1, 0))
@@ -274,7 +307,8 @@ class Client:
         self.at = 0
         self.inbox = b""
         self.goaway = ""
-        self.sock.connect_ex(address)
+        if not tls or attack.tls == "none":
+            self.sock.connect_ex(address)
 
     def _next(self, now):
         """False: nothing to send now."""
@@ -300,8 +334,8 @@ class Client:
         """False: the connection is over."""
         try:
             while self._next(now):
-                self.view = self.view[self.sock.send(self.view):]
-        except BlockingIOError:
+                self.view = self.view[self.sock.send(self.view[:BLOCK]):]
+        except AGAIN_LATER:
             pass
         except OSError as e:
             return e.errno == errno.ENOTCONN
@@ -318,8 +352,8 @@ class Client:
     def read(self):
         """False: the connection is over."""
         try:
-            data = self.sock.recv(65536)
-        except BlockingIOError:
+            data = self.sock.recv(BLOCK)
+        except AGAIN_LATER:
             return True
         except OSError:
             return False
@@ -336,14 +370,14 @@ class Client:
 class Gang:
     """Several hostile clients at a time, each replaced when it is closed."""
 
-    def __init__(self, attack, address, connections):
-        self.attack, self.address, self.most = attack, address, connections
+    def __init__(self, attack, address, connections, tls=False):
+        self.attack, self.address, self.most, self.tls = attack, address, attack.clients or connections, tls
         self.selector = selectors.DefaultSelector()
         self.made, self.times, self.goaways = 0, [], collections.Counter()
         self.clients = set()
 
     def _begin(self):
-        client = Client(self.attack, self.address, self.made)
+        client = Client(self.attack, self.address, self.made, self.tls)
         self.made += 1
         self.clients.add(client)
         self.selector.register(client.sock, selectors.EVENT_READ | selectors.EVENT_WRITE, client)
@@ -410,6 +444,7 @@ def main():
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--target", choices=TARGETS, default="models")
     parser.add_argument("--model", default="echo", help="of the target models")
+    parser.add_argument("--tls", action="store_true", help="the port speaks TLS")
     parser.add_argument("--link", help="of hostile workers: the server's socket for workers")
     parser.add_argument("--token", help="and the token that they join by")
     parser.add_argument("--list", action="store_true")
@@ -424,7 +459,10 @@ def main():
         print(json.dumps(workers.run(known[options.name].worker, options.link, options.token, options.seconds)))
         return 0
     host, _, port = options.address.rpartition(":")
-    gang = Gang(known[options.name], (host, int(port)), options.connections)
+    if known[options.name].tls == "handshakes":
+        print(json.dumps(hostile_tls.flood_of_handshakes((host, int(port)), options.seconds, options.connections)))
+        return 0
+    gang = Gang(known[options.name], (host, int(port)), options.connections, options.tls)
     print(json.dumps(gang.run(options.seconds)))
     return 0
 

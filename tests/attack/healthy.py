@@ -2,8 +2,10 @@
 """Well-behaved clients: an open loop of calls, and newcomers that connect, call once and go.
 
     tests/attack/healthy.py HOST:PORT [--target models|application] [--rate 200] [--newcomers 10] [--model echo]
+                             [--ca FILE]
 
 models: gRPC. application: HTTP/1.1, over connections that are kept; each answer must be the body that was sent.
+--ca: over TLS, and who has signed the server's certificate.
 
 Runs until its standard input ends; prints one line of JSON: for each call [when it was due (s, CLOCK_MONOTONIC),
 latency from then (s), error or ""], for each newcomer the same. A call that starts late is counted from when it
@@ -14,6 +16,8 @@ import argparse
 import http.client
 import json
 import queue
+import socket
+import ssl
 import sys
 import threading
 import time
@@ -33,10 +37,11 @@ TIMEOUT = 10
 class Calls:
     """One channel, as most clients have."""
 
-    def __init__(self, address, rate, model):
+    def __init__(self, address, rate, model, ca):
         self.rows = []
         self._every = 1 / rate
-        self._channel = grpc.insecure_channel(address, oip.UNLIMITED)
+        self._channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(Path(ca).read_bytes()), oip.UNLIMITED) \
+            if ca else grpc.insecure_channel(address, oip.UNLIMITED)
         self._infer = self._channel.unary_unary(f"/{oip.SERVICE}/ModelInfer", lambda m: m, lambda b: b)
         self._message = oip.infer_request(model, {"x": np.ones(16, np.float32)}).SerializeToString()
 
@@ -65,8 +70,9 @@ class Requests:
 
     THREADS = 16
 
-    def __init__(self, host, port, rate):
-        self.rows, self._where, self._every, self._due = [], (host, port), 1 / rate, queue.SimpleQueue()
+    def __init__(self, connect, rate):
+        """connect: makes a connection, which is not opened yet."""
+        self.rows, self._connect, self._every, self._due = [], connect, 1 / rate, queue.SimpleQueue()
 
     def run(self, stop):
         threads = [threading.Thread(target=self._work) for _ in range(self.THREADS)]
@@ -84,7 +90,7 @@ class Requests:
             t.join()
 
     def _work(self):
-        connection = http.client.HTTPConnection(*self._where, timeout=TIMEOUT)
+        connection = self._connect()
         while (due := self._due.get()) is not None:
             try:
                 error = ask(connection, b"%f" % due)
@@ -104,18 +110,19 @@ def ask(connection, body):
 
 
 class Newcomers:
-    def __init__(self, host, port, rate, target):
+    def __init__(self, host, port, rate, target, connect, tls):
         self.rows = []
-        self._host, self._port, self._every = host, port, 1 / rate
+        self._host, self._port, self._every, self._connect, self._tls = host, port, 1 / rate, connect, tls
         self._call = self._call_model if target == "models" else self._call_application
 
     def _call_model(self):
-        with H2(self._host, self._port) as h2:
+        with H2(self._host, self._port, self._tls) as h2:
+            h2.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as every client does
             reply = h2.grpc(prefixed(b""), method="ServerLive")
             return "" if reply.grpc_status == 0 else f"status {reply.grpc_status}, reset {reply.reset}"
 
     def _call_application(self):
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT)
+        connection = self._connect()
         try:
             return ask(connection, b"new")
         finally:
@@ -135,6 +142,12 @@ class Newcomers:
             self.rows.append([due, time.monotonic() - begin, error])
 
 
+def client_context(ca, alpn):
+    c = ssl.create_default_context(cafile=ca)
+    c.set_alpn_protocols([alpn])
+    return c
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("address")
@@ -142,13 +155,21 @@ def main():
     parser.add_argument("--rate", type=float, default=200)
     parser.add_argument("--newcomers", type=float, default=10)
     parser.add_argument("--model", default="echo")
+    parser.add_argument("--ca", help="over TLS: the certificate of who has signed the server's")
     options = parser.parse_args()
     host, _, port = options.address.rpartition(":")
+    tls, http_tls = (client_context(options.ca, alpn) if options.ca else None for alpn in ("h2", "http/1.1"))
+
+    def connect():
+        if http_tls:
+            return http.client.HTTPSConnection(host, int(port), timeout=TIMEOUT, context=http_tls)
+        return http.client.HTTPConnection(host, int(port), timeout=TIMEOUT)
+
     if options.target == "models":
-        calls = Calls(options.address, options.rate, options.model)
+        calls = Calls(options.address, options.rate, options.model, options.ca)
     else:
-        calls = Requests(host, int(port), options.rate)
-    newcomers = Newcomers(host, int(port), options.newcomers, options.target)
+        calls = Requests(connect, options.rate)
+    newcomers = Newcomers(host, int(port), options.newcomers, options.target, connect, tls)
     stop = threading.Event()
     threads = [threading.Thread(target=part.run, args=(stop,)) for part in (calls, newcomers)]
     for t in threads:

@@ -1,21 +1,24 @@
 #!/usr/bin/env python3
 """Attacks a server of its own while well-behaved clients use it, and says what it cost them; `make attack`.
 
-    tests/attack/run.py [NAME…] [--target models|application] [--seconds 30] [--calm 5] [--rate 200] [--connections 4] [--json FILE]
+    tests/attack/run.py [NAME…] [--target models|application] [--seconds 30] [--calm 5] [--rate 200] [--connections 4] [--tls] [--json FILE]
 
 Each attack gets a server of its own, once with a model that is called by gRPC, and once (but hostile workers) with an application that
 is called over HTTP/1.1. Healthy traffic runs alone first (calm), then attacked. An attack passes when
 no healthy call and no newcomer failed, the worst healthy latency is at most 50 ms or four times the worst of the
 calm part, the dispatcher's resident memory grew by at most 4 MiB, and every hostile connection was closed within
 a second, for the expected reason. Slow attacks (the last ones) are closed by timers, shortened here to 2 s; they
-pass on errors, latency, and on what they leave behind, and some on how far memory grew meanwhile.
+pass on errors, latency, and on what they leave behind, and some on how far memory grew meanwhile. --tls: the port speaks TLS, and so do
+all clients; the attacks on TLS itself run too, and those by workers do not.
 """
 
 import argparse
 import json
 import os
+import ssl
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -25,6 +28,7 @@ sys.path.insert(0, str(HERE.parent / "e2e"))
 sys.path.insert(0, str(HERE))
 
 import attacks as hostile  # noqa: E402
+from security.certificates import Authority  # noqa: E402
 from support import paths, wait  # noqa: E402
 from support.process.server import Server  # noqa: E402
 from support.protocol import prometheus  # noqa: E402
@@ -52,8 +56,9 @@ def closings(server):
     return found, stalls
 
 
-def page(server, path):
-    with urllib.request.urlopen(f"http://{server.address}{path}", timeout=wait.SECONDS) as answer:
+def page(server, path, ca):
+    url, tls = (f"https://{server.address}{path}", ssl.create_default_context(cafile=ca)) if ca else (f"http://{server.address}{path}", None)
+    with urllib.request.urlopen(url, timeout=wait.SECONDS, context=tls) as answer:
         return answer.read()
 
 
@@ -61,15 +66,16 @@ def worst(rows):
     return max((r[1] for r in rows), default=0.0)
 
 
-def attack(name, target="models", seconds=30, calm=5, rate=200, connections=4, newcomers=10):
-    """One attack against a fresh server: a dictionary of what was seen."""
+def attack(name, target="models", seconds=30, calm=5, rate=200, connections=4, newcomers=10, authority=None):
+    """One attack against a fresh server: a dictionary of what was seen. authority: over TLS, and who signs."""
     kind, what = hostile.attacks(hostile.TARGETS[target]())[name], hostile.TARGETS[target]
-    server = Server(HERE / what.app if what.app else kind.app, "--log-level", "warn", *(SLOW if kind.slow else ()), *kind.options)
+    ca, over_tls = (authority.cert, authority.server().options) if authority else (None, [])
+    server = Server(HERE / what.app if what.app else kind.app, "--log-level", "warn", *(SLOW if kind.slow else ()), *kind.options, *over_tls)
     try:
         pid = server.dispatcher
         healthy = subprocess.Popen([sys.executable, HERE / "healthy.py", server.address, "--target", target,
-                                    "--rate", str(rate), "--newcomers", str(newcomers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   env={**os.environ, "ANYSERVE_BUILD": str(paths.BUILD)})
+                                    "--rate", str(rate), "--newcomers", str(newcomers), *(["--ca", ca] if ca else [])],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "ANYSERVE_BUILD": str(paths.BUILD)})
         wait.until(lambda: server.counts(what.deployment or kind.app[:-3])["completed"] > 50, "healthy traffic")
         calm_from = time.monotonic()
         time.sleep(calm)
@@ -77,7 +83,7 @@ def attack(name, target="models", seconds=30, calm=5, rate=200, connections=4, n
         attacked_from = time.monotonic()
         gang = subprocess.Popen([sys.executable, HERE / "attacks.py", name, server.address, "--target", target, "--seconds", str(seconds),
                                  "--connections", str(connections), "--link", server.link_path(),
-                                 "--token", server.join_token()], stdout=subprocess.PIPE)
+                                 "--token", server.join_token(), *(["--tls"] if ca else [])], stdout=subprocess.PIPE)
         peak = before
         while gang.poll() is None:
             time.sleep(0.05)
@@ -89,7 +95,7 @@ def attack(name, target="models", seconds=30, calm=5, rate=200, connections=4, n
         rows = json.loads(healthy.stdout.read())
         assert healthy.wait(30) == 0
         after = rss(pid)
-        smuggled = json.loads(page(server, "/counts"))["smuggled"] if target == "application" else 0
+        smuggled = json.loads(page(server, "/counts", ca))["smuggled"] if target == "application" else 0
         reasons, stalls = closings(server)
         lines = len(server.log.lines)
         server.settle()
@@ -146,14 +152,19 @@ def main():
     parser.add_argument("--rate", type=float, default=200)
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--json", help="append each result as a line")
+    parser.add_argument("--tls", action="store_true", help="over TLS")
     options = parser.parse_args()
     failed = 0
     print(f"{'target':11} {'attack':24} {'closed':>7} {'slowest s':>9} {'calm ms':>8} {'worst ms':>8} {'p99 ms':>7} {'new ms':>7} "
           f"{'MiB':>6} {'peak':>6} errors")
+    known = hostile.attacks()
     every = [(target, name) for target in ([options.target] if options.target else hostile.TARGETS)
-             for name in options.names or hostile.attacks() if target == "models" or not hostile.attacks()[name].worker]
+             for name in options.names or known if not (known[name].worker and (options.tls or target != "models"))
+             and (options.tls or not known[name].tls)]
+    folder = tempfile.TemporaryDirectory()
+    authority = Authority(Path(folder.name)) if options.tls else None
     for target, name in every:
-        r = attack(name, target, options.seconds, options.calm, options.rate, options.connections)
+        r = attack(name, target, options.seconds, options.calm, options.rate, options.connections, authority=authority)
         bad = faults(r)
         failed += bool(bad)
         print(f"{target:11} {name:24} {r['closed']:7} {r['slowest_close_s']:9.3f} {r['calm_worst_ms']:8.1f} "

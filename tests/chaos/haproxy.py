@@ -58,6 +58,7 @@ def free_ports(n):
 
 class HAProxy:
     name = "HAProxy"
+    ca = None  # clients come in clear text
 
     def __init__(self, workers=4, journal=None, idempotent=True, deadline=10):
         if not shutil.which("haproxy"):

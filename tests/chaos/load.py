@@ -2,7 +2,7 @@
 """An open loop of small requests over gRPC or HTTP, each told apart by an id; what came of each as JSON.
 
     tests/chaos/load.py HOST:PORT [--protocol grpc|http|web|web-h2c] [--model nap] [--rate 200] [--timeout 10] [--retry 0] [--transparent]
-                        [--low-rate 20 --period 6]
+                        [--low-rate 20 --period 6] [--ca FILE]
 
 Runs until its standard input ends; then waits for what is under way and prints one line of JSON: {"rows": [[when the
 call was due (s, CLOCK_MONOTONIC), latency from then (s), outcome, attempts, flagged, id, hint], …], "refused": connections
@@ -11,7 +11,7 @@ flagged: the failure says that the request may have been executed, and is not to
 counts from when it was due. With --retry a call that fails is made again, as a careful client would, for so many
 seconds; only a client whose requests may be repeated should do that. With a --period
 (seconds) the rate is --rate in its first half and --low-rate in its second. web, web-h2c: httpx as a client of apps/chain_app.py, by all of
-CASES in turn.
+CASES in turn. --ca: by TLS, and who has signed the server's certificate.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import asyncio
 import gc
 import json
 import os
+import ssl
 import sys
 import time
 from pathlib import Path
@@ -42,8 +43,8 @@ class Lost(Exception):
 class Http:
     """Keep-alive connections, as many as calls are in flight."""
 
-    def __init__(self, host, port, model):
-        self._where, self._idle, self.refused = (host, port), [], 0
+    def __init__(self, host, port, model, ca):
+        self._where, self._idle, self.refused, self._tls = (host, port), [], 0, ca and ssl.create_default_context(cafile=ca)
         self._path = f"/v2/models/{model}/infer"
         pad = {"name": "pad", "datatype": "FP32", "shape": [PADDING], "data": [1.5] * PADDING}
         number = {"name": "id", "datatype": "INT64", "shape": [1], "data": ["@"]}
@@ -57,7 +58,7 @@ class Http:
                 return reader, writer
             writer.close()
         try:
-            return await asyncio.open_connection(*self._where)
+            return await asyncio.open_connection(*self._where, ssl=self._tls)
         except ConnectionRefusedError:
             self.refused += 1
             raise
@@ -102,13 +103,13 @@ class Http:
 class Web:
     """An application's: a pool of kept connections (HTTP/1.1), or one of HTTP/2. httpx repeats nothing by itself."""
 
-    def __init__(self, host, port, h2c):
+    def __init__(self, host, port, h2c, ca):
         import httpx
         self._error, self.refused = httpx.HTTPError, 0
         self._refused = httpx.ConnectError
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        self._client = httpx.AsyncClient(http1=not h2c, http2=h2c, base_url=f"http://{host}:{port}", timeout=None, limits=limits,
-                                         trust_env=False)
+        self._client = httpx.AsyncClient(http1=not h2c, http2=h2c, base_url=f"http{'s' if ca else ''}://{host}:{port}", timeout=None,
+                                         limits=limits, trust_env=False, verify=ssl.create_default_context(cafile=ca) if ca else True)
 
     async def call(self, n, timeout):
         method, prefix = CASES[n % len(CASES)]
@@ -135,7 +136,7 @@ class Web:
 class Grpc:
     """One channel. Without retries of its own, unless transparent: then calls that it never wrote go to the next connection."""
 
-    def __init__(self, host, port, model, transparent):
+    def __init__(self, host, port, model, transparent, ca):
         import grpc
         import numpy as np
 
@@ -146,7 +147,8 @@ class Grpc:
         quick = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 100),
                  ("grpc.max_reconnect_backoff_ms", 100)]
         options = [o for o in oip.UNLIMITED if not (transparent and o[0] == "grpc.enable_retries")]
-        self._channel = grpc.aio.insecure_channel(f"{host}:{port}", options + quick)
+        self._channel = grpc.aio.secure_channel(f"{host}:{port}", grpc.ssl_channel_credentials(Path(ca).read_bytes()), options + quick) \
+            if ca else grpc.aio.insecure_channel(f"{host}:{port}", options + quick)
         self._infer = self._channel.unary_unary(
             f"/{oip.SERVICE}/ModelInfer", request_serializer=lambda m: m,
             response_deserializer=oip.messages()["ModelInferResponse"].FromString)
@@ -213,11 +215,11 @@ class Load:
 async def work(options):
     host, _, port = options.address.rpartition(":")
     if options.protocol.startswith("web"):
-        client = Web(host, int(port), options.protocol == "web-h2c")
+        client = Web(host, int(port), options.protocol == "web-h2c", options.ca)
     elif options.protocol == "grpc":
-        client = Grpc(host, int(port), options.model, options.transparent)
+        client = Grpc(host, int(port), options.model, options.transparent, options.ca)
     else:
-        client = Http(host, int(port), options.model)
+        client = Http(host, int(port), options.model, options.ca)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def on_input():
@@ -247,6 +249,7 @@ def main():
     parser.add_argument("--period", type=float, default=0, help="seconds; 0: the rate stays")
     parser.add_argument("--timeout", type=float, default=10, help="deadline of a call, seconds")
     parser.add_argument("--retry", type=float, default=0, help="for so long a failed call is made again, seconds")
+    parser.add_argument("--ca", help="by TLS: the certificate of who has signed the server's")
     parser.add_argument("--transparent", action="store_true", help="gRPC: the channel's own transparent retry is left on")
     asyncio.run(work(parser.parse_args()))
 

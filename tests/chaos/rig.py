@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile  # noqa: F401, for the scenarios
+import tempfile
 import threading
 import time
 import types
@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 APPS = HERE / "apps"
 sys.path.insert(0, str(HERE.parent / "e2e"))
 
+from security.certificates import Authority  # noqa: E402
 from support import deployments, paths, wait  # noqa: E402
 from support.process import procs  # noqa: E402
 from support.process.server import Server  # noqa: E402
@@ -26,11 +27,17 @@ ENOUGH = 0.9  # of the planned load, or the run says nothing
 
 
 class AnyServe(Server):
-    """A file of apps/ with `workers` replicas."""
+    """A file of apps/ with `workers` replicas. tls: by TLS; then `ca` is who has signed its certificate, `pair`."""
 
     name = "AnyServe"
 
-    def __init__(self, *options, workers=4, journal=None, rss=0, env=None, model="model.py", wait_ready=True):
+    def __init__(self, *options, workers=4, journal=None, rss=0, env=None, model="model.py", wait_ready=True, tls=False):
+        self.ca = self.pair = None
+        if tls:
+            self._certificates = tempfile.TemporaryDirectory()
+            self.authority = Authority(Path(self._certificates.name))
+            self.ca, self.pair = self.authority.cert, self.authority.server()
+            options += tuple(self.pair.options)
         env = {**(env or {}), "CHAOS_RSS": str(rss), **({"CHAOS_JOURNAL": str(journal)} if journal else {})}
         super().__init__(APPS / model, "--workers", str(workers), *options, env=env, cwd=APPS, wait_ready=wait_ready)
 
@@ -56,14 +63,14 @@ class Started(Server):
 
 class Load:
     """load.py in a process of its own, so that the harness does not slow it down. With a period the load rises and falls: `rate`
-    in the first half of each, `low_rate` in the second."""
+    in the first half of each, `low_rate` in the second. With a `ca` it comes by TLS."""
 
     def __init__(self, address, protocol="grpc", model="nap", rate=200, timeout=10, retry=0, transparent=False, low_rate=0,
-                 period=0):
+                 period=0, ca=None):
         self._rates, self._period = (rate, low_rate), period
         command = [sys.executable, HERE / "load.py", address, "--protocol", protocol, "--model", model, "--rate", rate,
                    "--timeout", timeout, "--retry", retry, "--low-rate", low_rate, "--period", period,
-                   *(["--transparent"] if transparent else [])]
+                   *(["--transparent"] if transparent else []), *(["--ca", ca] if ca else [])]
         env = {**os.environ, "ANYSERVE_BUILD": str(paths.BUILD)}
         self._process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                          env=env)

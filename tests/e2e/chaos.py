@@ -11,8 +11,9 @@ import rig  # noqa: E402
 
 
 @contextlib.contextmanager
-def loaded(server, protocol="grpc", model="nap", rate=100, timeout=30, retry=0, transparent=False):
+def loaded(server, protocol="grpc", model="nap", rate=100, timeout=30, retry=0, transparent=False, ca=None):
     """Load for as long as the block runs; what it yields has `outcome` afterwards."""
-    with rig.loaded(server, protocol=protocol, model=model, rate=rate, timeout=timeout, retry=retry, transparent=transparent) as result:
+    with rig.loaded(server, protocol=protocol, model=model, rate=rate, timeout=timeout, retry=retry, transparent=transparent,
+                    ca=ca) as result:
         yield result
     assert len(result.outcome.rows) > 0

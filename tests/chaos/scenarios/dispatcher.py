@@ -40,12 +40,12 @@ def places(server):
 def run(options):
     pick = random.Random(options.seed)
     kills, loads = [], []
-    with rig.serving(rig.AnyServe("--log-level", "error", workers=WORKERS)) as server:
+    with rig.serving(rig.AnyServe("--log-level", "error", workers=WORKERS, tls=options.tls)) as server:
         rig.wait_workers(server, WORKERS)
         before = places(server)
         try:
             for protocol in ("grpc", "http"):
-                loads.append(rig.Load(server.address, protocol, "nap", RATE, retry=RETRY))
+                loads.append(rig.Load(server.address, protocol, "nap", RATE, retry=RETRY, ca=server.ca))
             for _ in range(options.count or COUNT):
                 time.sleep(pick.uniform(0.2, 0.5))
                 old = server.dispatcher

@@ -19,7 +19,7 @@ SPARE = ("--warm-spares", "1")
 
 
 def storm(server, protocol, kills_per_s, count, seed):
-    load = rig.Load(server.address, protocol, "nap", RATE, DEADLINE)
+    load = rig.Load(server.address, protocol, "nap", RATE, DEADLINE, ca=server.ca)
     try:
         time.sleep(CALM)
         killer = rig.Killer(server, kills_per_s, count, seed)
@@ -45,7 +45,7 @@ def run(options):
             name = "AnyServe with a spare" if more else "AnyServe"
             if not options.wants(f"{name} {protocol} {kills_per_s}/s"):
                 continue
-            with rig.serving(rig.AnyServe("--log-level", "error", *PATIENT, *more, workers=WORKERS)) as server:
+            with rig.serving(rig.AnyServe("--log-level", "error", *PATIENT, *more, workers=WORKERS, tls=options.tls)) as server:
                 server.name = name
                 result, outcome = part(server, protocol, kills_per_s, options)
                 if outcome.errors:

@@ -27,12 +27,12 @@ def upgrade(server, program=None):
 
 def run(options):
     pick, took, wrong = random.Random(options.seed), [], []
-    with rig.serving(rig.AnyServe("--log-level", "error", workers=WORKERS)) as server:
+    with rig.serving(rig.AnyServe("--log-level", "error", workers=WORKERS, tls=options.tls)) as server:
         rig.wait_workers(server, WORKERS)
         before, supervisor, dispatchers, loads = server.workers(), server.supervisor, {server.dispatcher}, []
         try:
             for protocol in ("grpc", "http"):
-                loads.append(rig.Load(server.address, protocol, "nap", RATE / 2, transparent=True))
+                loads.append(rig.Load(server.address, protocol, "nap", RATE / 2, transparent=True, ca=server.ca))
             for _ in range(options.count or COUNT):
                 time.sleep(pick.uniform(0.1, 0.3))
                 done, seconds = upgrade(server)

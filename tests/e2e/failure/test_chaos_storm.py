@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import chaos
+from security.certificates import Authority
 from support import paths, wait
 from support.process import procs
 from support.protocol import prometheus
@@ -24,10 +25,12 @@ def fine(request):
 """
 
 
+@pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_nobody_notices_a_storm(serve, protocol):
-    server = serve(MODEL, "--workers", "4", "--log-level", "warn")
-    with chaos.loaded(server, protocol, "nap", rate=100, timeout=30) as load:
+def test_nobody_notices_a_storm(serve, tmp_path, protocol, tls):
+    authority = Authority(tmp_path) if tls else None
+    server = serve(MODEL, "--workers", "4", "--log-level", "warn", *(authority.server().options if tls else ()))
+    with chaos.loaded(server, protocol, "nap", rate=100, timeout=30, ca=tls and authority.cert) as load:
         kills = chaos.rig.Killer(server, 4, 8, seed=1).join()
     assert len(kills) == 8
     assert not load.outcome.errors, load.outcome.examples()

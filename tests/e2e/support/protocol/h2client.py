@@ -37,8 +37,11 @@ class Reply:
 
 
 class H2:
-    def __init__(self, host, port):
+    def __init__(self, host, port, tls=None):
+        """tls: an ssl.SSLContext."""
         self.sock = socket.create_connection((host, port), wait.SECONDS)
+        if tls:
+            self.sock = tls.wrap_socket(self.sock, server_hostname=host)
         config = h2.config.H2Configuration(header_encoding="utf-8", validate_outbound_headers=False,
                                            normalize_outbound_headers=False)
         self.conn = h2.connection.H2Connection(config)
