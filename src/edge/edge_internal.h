@@ -46,7 +46,9 @@ struct as_listener { /* sock: a duplicate of the shared descriptor */
 /* TLS handshakes in progress: edge/conn/conn_tls.h. */
 struct as_handshakes {
     struct as_edge *edge;
-    struct as_list waiting; /* for bytes of their clients; silent for longest first */
+    /* for bytes of their clients; silent for longest first */
+    struct as_list silent;  /* clients that have not said hello, or not all of it */
+    struct as_list waiting; /* clients that were answered */
     struct as_list due;     /* a step can be taken; oldest first */
     struct as_task turn;    /* takes steps; pending while `due` has entries */
 };

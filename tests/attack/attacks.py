@@ -272,9 +272,9 @@ def attacks(target=None):
                               doc="records that are none, or that do not come first"),
         "tls_broken_record": Attack("", tls="broken", greets=False, doc="a session, then a record that nobody has encrypted"),
         "tls_key_updates": Attack("tls_flood", tls="key_updates", greets=False, reads=False,
-                                  doc="TLS 1.3: new keys 20,000 times, each to be answered, answers never read"),
+                                  doc="TLS 1.3: new keys 5,000 times, each to be answered, answers never read"),
         "tls_renegotiations": Attack("tls_flood", tls="renegotiations", greets=False, reads=False,
-                                     doc="TLS 1.2: other handshakes in the session, 20,000 times, answers never read"),
+                                     doc="TLS 1.2: other handshakes in the session, 5,000 times, answers never read"),
         "tls_cut_answers": Attack("", tls="session", life=0.05, peak=96, app="large_answers.py", settings=b"\0\4\x7f\xff\xff\xff",
                                   once=frame(WINDOW, 0, 0, b"\x7f\xff\0\0")
                                   + b"".join(large.request(i, 2 * i + 1, large.body()) for i in range(8)),

@@ -19,7 +19,7 @@ import tempfile
 import time
 
 SECONDS = 30     # until a handshake has to be done
-MANY = 20000     # messages of a connection
+MANY = 5000      # messages of a connection
 RECORD = 0x17    # application data
 HANDSHAKE = 0x16
 GCM_GET_TAG = 0x10

@@ -84,11 +84,12 @@ static void end_handshake(struct as_conn *c)
 /* False: all of them wait for this server. */
 static bool evict_silent_client(struct as_handshakes *h)
 {
+    const struct as_list *from = as_list_empty(&h->silent) ? &h->waiting : &h->silent;
     struct as_conn_tls *t;
 
-    if (as_list_empty(&h->waiting))
+    if (as_list_empty(from))
         return false;
-    t = AS_LIST_ENTRY(h->waiting.next, struct as_conn_tls, node);
+    t = AS_LIST_ENTRY(from->next, struct as_conn_tls, node);
     as_conn_end(t->conn, AS_CLOSE_HANDSHAKE_EVICTED, false);
     return true;
 }
@@ -115,7 +116,7 @@ int as_conn_tls_start(struct as_conn *c)
     t->conn = c;
     t->handshaking = true;
     as_task_init(&t->more, on_more);
-    as_list_push(&e->handshakes.waiting, &t->node);
+    as_list_push(&e->handshakes.silent, &t->node);
     as_counter_add(&e->stat.handshakes, 1);
     c->tls = t;
     c->protocol = &as_conn_handshake;
@@ -192,7 +193,9 @@ static void take_step(struct as_conn *c)
     if (!err)
         err = as_tls_handshake(c->tls->session);
     if (err == AS_EAGAIN) {
-        as_list_push(&handshakes_of(c)->waiting, &c->tls->node);
+        as_list_push(as_tls_has_sent(c->tls->session) ? &handshakes_of(c)->waiting
+                                                      : &handshakes_of(c)->silent,
+                     &c->tls->node);
         as_sock_watch(&c->sock,
                       UV_READABLE | (as_tls_has_output(c->tls->session) ? UV_WRITABLE : 0));
     } else if (err == AS_EOF) {
@@ -222,6 +225,7 @@ static void on_turn(struct as_task *task)
 void as_handshakes_init(struct as_handshakes *h, struct as_edge *e)
 {
     h->edge = e;
+    as_list_init(&h->silent);
     as_list_init(&h->waiting);
     as_list_init(&h->due);
     as_task_init(&h->turn, on_turn);

@@ -6,7 +6,9 @@
  * it is done, ALPN has chosen the protocol, or the first bytes do, as for clear text.
  *
  * At most max_handshakes are in progress. A further client takes the place of the one that has been
- * silent longest; if the server itself is behind with all of them, it is refused.
+ * silent longest, of those that have not said hello if there are any: so connections that say
+ * nothing, however many, keep out no client that is far away. If the server itself is behind with
+ * all of them, it is refused.
  *
  * Thread: the edge's loop.
  */

@@ -30,6 +30,7 @@ struct as_tls {
     int ended;         /* reported by the next read: AS_EOF or AS_EIO; 0: neither */
     bool socket_ended; /* the peer has shut down the socket */
     bool more_input;
+    bool has_sent;
     bool agreed;         /* the handshake is done */
     uint32_t n_messages; /* of TLS itself, since then and since the peer's last data */
     const char *failure;
@@ -62,6 +63,7 @@ static int bio_write(BIO *bio, const char *p, int n)
 
     BIO_clear_retry_flags(bio);
     as_buf_add(&t->buffer->cipher, p, (size_t)n);
+    t->has_sent = true;
     return n;
 }
 
@@ -320,6 +322,11 @@ int as_tls_flush(struct as_tls *t, struct as_outq *q)
 bool as_tls_has_output(const struct as_tls *t)
 {
     return t->rest.n != 0;
+}
+
+bool as_tls_has_sent(const struct as_tls *t)
+{
+    return t->has_sent;
 }
 
 void as_tls_close_notify(struct as_tls *t)

@@ -65,6 +65,7 @@ bool as_tls_has_input(const struct as_tls *t);
  * queue is broken, or no memory. */
 int as_tls_flush(struct as_tls *t, struct as_outq *q);
 bool as_tls_has_output(const struct as_tls *t); /* bytes wait here for the socket */
+bool as_tls_has_sent(const struct as_tls *t);   /* any byte: a server: it has understood a hello */
 /* Tells the peer that nothing follows (RFC 8446 §6.1), as far as the socket takes it now. */
 void as_tls_close_notify(struct as_tls *t);
 

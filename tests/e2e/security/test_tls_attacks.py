@@ -7,6 +7,8 @@ import contextlib
 import dataclasses
 import http.client
 import json
+import socket
+import ssl
 import sys
 import threading
 
@@ -123,6 +125,32 @@ def test_tls_itself(server, authority, name):
     assert run.closings(server)[0].get(kind.reason, 0) >= closed + 2, (seen, run.closings(server))
     if not paths.SANITIZED:
         assert run.rss(server.dispatcher) - before < 16 * MIB
+
+
+def test_silent_clients_do_not_take_the_place_of_one_that_has_said_hello(serve, pair, authority):
+    server = serve("echo.py", "--log-level", "warn", *pair.options, "--threads", "1", "--max-handshakes", "5")
+    address, (incoming, outgoing) = (server.host, server.port), (ssl.MemoryBIO(), ssl.MemoryBIO())
+    session = healthy.client_context(authority.cert, "http/1.1").wrap_bio(incoming, outgoing, server_hostname=server.host)
+    with contextlib.ExitStack() as opened:
+        client = opened.enter_context(socket.create_connection(address, wait.SECONDS))
+        with pytest.raises(ssl.SSLWantReadError):
+            session.do_handshake()
+        client.sendall(outgoing.read())
+        first = client.recv(65536)  # the server's hello
+        for i in range(20):
+            opened.enter_context(socket.create_connection(address, wait.SECONDS))
+        wait.until(lambda: run.closings(server)[0].get("handshake_evicted", 0) >= 16, lambda: run.closings(server))
+        incoming.write(first)
+        session.do_handshake()
+        session.write(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        client.sendall(outgoing.read())
+        while True:
+            data = client.recv(65536)
+            assert data, "it was sent away"
+            incoming.write(data)
+            with contextlib.suppress(ssl.SSLWantReadError):
+                assert session.read(4096).startswith(b"HTTP/1.1 200")
+                break
 
 
 def test_a_record_that_nobody_encrypted(server, authority):

@@ -69,8 +69,11 @@ static void it_waits_for_the_peer(void **state AS_UNUSED)
 {
     pair_open(SSL_new(server), SSL_new(client));
     assert_int_equal(as_tls_handshake(pair.server), AS_EAGAIN);
+    assert_false(as_tls_has_sent(pair.server));
     assert_int_equal(as_tls_handshake(pair.client), AS_EAGAIN);
     assert_int_equal(as_tls_handshake(pair.client), AS_EAGAIN);
+    assert_int_equal(as_tls_handshake(pair.server), AS_EAGAIN);
+    assert_true(as_tls_has_sent(pair.server));
     shake_hands();
     assert_int_equal(pair.server_rc, 0);
     assert_int_equal(pair.client_rc, 0);
