@@ -118,7 +118,7 @@ static void close_with_linger(struct as_conn *c)
     struct as_linger *linger = &c->edge->linger;
     int fd = c->eof ? -1 : fcntl(c->sock.fd, F_DUPFD_CLOEXEC, 0);
 
-    if (c->tls)
+    if (c->tls && c->tls->session)
         as_tls_close_notify(c->tls->session);
     as_conn_close(c, close_reason_of(c)); /* first: after shutdown() getpeername() may fail */
     if (fd >= 0)                          /* else the client may lose what was sent last */

@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#define HANDSHAKE_RECORD 0x16 /* first byte of a TLS connection (RFC 8446 §5.1) */
-
 /* --- bytes --- */
 
 /* Polling says nothing about bytes that the session has already. */
@@ -49,7 +47,7 @@ int as_conn_flush(struct as_conn *c)
 {
     int err;
 
-    if (!c->tls)
+    if (!c->tls || !c->tls->session)
         return as_sock_flush(&c->sock, &c->out);
     err = as_tls_flush(c->tls->session, &c->out);
     if (err && err != AS_EAGAIN)
@@ -101,18 +99,11 @@ int as_conn_tls_start(struct as_conn *c)
 
     if (e->stat.handshakes >= e->conf.max_handshakes && !evict_silent_client(&e->handshakes))
         return AS_EAGAIN;
-    if (!e->tls_buffer)
-        e->tls_buffer = as_tls_buffer_new(e->loop);
     if (!as_tls_server_not_after(e->conf.tls))
         return AS_EUNAVAILABLE;
     t = calloc(1, sizeof(*t));
     if (!t)
         return AS_ENOMEM;
-    t->session = as_tls_new(as_tls_server_open(e->conf.tls), true, c->sock.fd, e->tls_buffer);
-    if (!t->session) {
-        free(t);
-        return AS_ENOMEM;
-    }
     t->conn = c;
     t->handshaking = true;
     as_task_init(&t->more, on_more);
@@ -157,8 +148,18 @@ static int look_at_first_byte(struct as_conn *c)
     n = recv(c->sock.fd, &first, 1, MSG_DONTWAIT | MSG_PEEK);
     if (n <= 0)
         return n < 0 && (errno == EAGAIN || errno == EINTR) ? AS_EAGAIN : AS_EOF;
-    c->tls->looks_like_tls = first == HANDSHAKE_RECORD;
     return first >= 'A' && first <= 'Z' ? AS_EPROTO : 0;
+}
+
+/* 0 or AS_ENOMEM. */
+static int open_session(struct as_conn *c)
+{
+    struct as_edge *e = c->edge;
+
+    if (!e->tls_buffer)
+        e->tls_buffer = as_tls_buffer_new(e->loop);
+    c->tls->session = as_tls_new(as_tls_server_open(e->conf.tls), true, c->sock.fd, e->tls_buffer);
+    return c->tls->session ? 0 : AS_ENOMEM;
 }
 
 static void finish_handshake(struct as_conn *c)
@@ -184,22 +185,27 @@ static void finish_handshake(struct as_conn *c)
 
 static void take_step(struct as_conn *c)
 {
-    int err = c->tls->looks_like_tls ? 0 : look_at_first_byte(c);
+    struct as_conn_tls *t = c->tls;
+    int err = t->session ? 0 : look_at_first_byte(c);
 
     if (err == AS_EPROTO) {
         refuse_clear_text(c);
         return;
     }
+    if (!err && !t->session)
+        err = open_session(c);
     if (!err)
-        err = as_tls_handshake(c->tls->session);
+        err = as_tls_handshake(t->session);
     if (err == AS_EAGAIN) {
-        as_list_push(as_tls_has_sent(c->tls->session) ? &handshakes_of(c)->waiting
-                                                      : &handshakes_of(c)->silent,
-                     &c->tls->node);
-        as_sock_watch(&c->sock,
-                      UV_READABLE | (as_tls_has_output(c->tls->session) ? UV_WRITABLE : 0));
+        bool has_sent = t->session && as_tls_has_sent(t->session);
+        bool has_output = t->session && as_tls_has_output(t->session);
+
+        as_list_push(has_sent ? &handshakes_of(c)->waiting : &handshakes_of(c)->silent, &t->node);
+        as_sock_watch(&c->sock, UV_READABLE | (has_output ? UV_WRITABLE : 0));
     } else if (err == AS_EOF) {
         as_conn_close(c, AS_CLOSE_CLIENT);
+    } else if (err == AS_ENOMEM) {
+        as_conn_close(c, AS_CLOSE_HANDSHAKE_REFUSED);
     } else if (err) {
         as_conn_end(c, AS_CLOSE_HANDSHAKE_FAILED, false);
     } else {

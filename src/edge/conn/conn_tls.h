@@ -23,11 +23,10 @@
 
 struct as_conn_tls {
     struct as_conn *conn;
-    struct as_tls *session;
-    struct as_task more; /* due while bytes wait that polling the socket does not report */
-    struct as_list node; /* during the handshake: of as_handshakes */
+    struct as_tls *session; /* NULL: nothing has come, and silent clients cost nothing */
+    struct as_task more;    /* due while bytes wait that polling the socket does not report */
+    struct as_list node;    /* during the handshake: of as_handshakes */
     bool handshaking;
-    bool looks_like_tls; /* the first byte was that of a handshake */
 };
 
 /* Makes c speak TLS; call it before anything is read. 0; AS_EAGAIN: too many handshakes are in
