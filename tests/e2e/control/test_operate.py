@@ -703,7 +703,7 @@ def test_doctor_of_a_server(serve, tmp_path):
     here = *at(server), "--python", sys.executable, "--state-dir", tmp_path
     found = doctor(*here)
     assert set(found) == {"python", "kernel", "files", "memlock", "memory", "cgroup", "shm", "runtime", "state", "server",
-                          "control", "served"}
+                          "control", "served", "cpus", "exposure"}
     assert (found["server"]["verdict"], found["control"]["verdict"]) == ("ok", "ok")
     assert found["server"]["text"] == f"the server on port {server.port} is ready"
     text = run("doctor", *here, code=0, env={**os.environ, "PYTHONPATH": str(paths.SDK)}).stdout

@@ -361,6 +361,19 @@ class TestMutual:
                    server.port, "localhost", "--logfile", "/dev/null", text="GET /v2/health/live HTTP/1.0\r\n\r\n")
         assert "200 OK" in done.stdout, done
 
+    def test_httpx_and_tritonclient(self, server, authority):
+        mine = authority.sign("carol")
+        with httpx.Client(http2=True, verify=context(authority, ["h2"], client=mine)) as client:
+            assert client.post(f"https://localhost:{server.port}/v2/models/add/infer", json=ADD).json()["outputs"][0]["data"] == [2, 4]
+        client = tritonclient.grpc.InferenceServerClient(f"localhost:{server.port}", ssl=True, root_certificates=str(authority.cert),
+                                                         private_key=str(mine.key), certificate_chain=str(mine.cert))
+        assert client.is_server_live()
+        client.close()
+        client = tritonclient.http.InferenceServerClient(f"localhost:{server.port}", ssl=True,
+                                                         ssl_context_factory=lambda: context(authority, client=mine))
+        assert client.is_server_live()
+        client.close()
+
     @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
     @pytest.mark.parametrize("who", ["nobody", "a stranger", "expired"])
     def test_a_client_without_a_valid_one(self, server, authority, stranger, who, version):
