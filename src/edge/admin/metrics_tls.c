@@ -4,10 +4,7 @@
 void as_metrics_tls(struct as_status_page *b, struct as_buf *o)
 {
     static const char done[] = "anyserve_tls_handshakes_total";
-    struct as_tls_server *tls = b->tls;
 
-    if (!tls)
-        return;
     as_metrics_header(o, done, "counter", "TLS handshakes that are done, by kind.");
     as_metrics_put_by(o, done, "kind", "full",
                       as_status_page_sum(b, offsetof(struct as_edge_stat, tls_full)));
@@ -17,5 +14,5 @@ void as_metrics_tls(struct as_status_page *b, struct as_buf *o)
                    as_status_page_sum(b, offsetof(struct as_edge_stat, handshakes)));
     as_metrics_put(o, "anyserve_tls_certificate_expires_seconds", "gauge",
                    "When the first certificate expires, in Unix time; 0: none is loaded.",
-                   (uint64_t)as_tls_server_not_after(tls));
+                   b->tls ? (uint64_t)as_tls_server_not_after(b->tls) : 0);
 }

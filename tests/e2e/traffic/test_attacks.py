@@ -25,7 +25,7 @@ import workers  # noqa: E402
 pytestmark = pytest.mark.core
 
 ALL = attacks.attacks()
-FLOODS = sorted(name for name, a in ALL.items() if not a.slow and not a.worker)
+FLOODS = sorted(name for name, a in ALL.items() if not a.slow and not a.worker and not a.tls)
 WORKERS = sorted(name for name, a in ALL.items() if a.worker)
 QUICK = ("--header-timeout", "500ms", "--body-timeout", "500ms", "--send-timeout", "500ms")
 MIB = 1 << 20
