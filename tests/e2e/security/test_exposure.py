@@ -6,16 +6,10 @@ import subprocess
 
 import pytest
 
-from security.certificates import Authority
 from support import paths, wait
 
 pytestmark = pytest.mark.core
 CLEAR, OPEN = "come in clear text", "need no key"
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture(scope="module")

@@ -16,27 +16,11 @@ import tritonclient.grpc
 import tritonclient.http
 from websockets.asyncio.client import connect as websocket_connect
 
-from security.certificates import Authority
 from support import ports, wait
 from support.protocol import oip, prometheus, websocket
 
 pytestmark = pytest.mark.core
 ADD = {"inputs": [{"name": n, "datatype": "FP32", "shape": [2], "data": [1, 2]} for n in "ab"]}
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
-@pytest.fixture(scope="module")
-def stranger(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
-
-
-@pytest.fixture(scope="module")
-def pair(authority):
-    return authority.server()
 
 
 def context(authority, alpn=("http/1.1",), client=None, least=None, most=None):

@@ -14,7 +14,6 @@ import threading
 
 import pytest
 
-from security.certificates import Authority
 from support import paths, wait
 
 sys.path.insert(0, str(paths.ROOT / "tests/attack"))
@@ -31,16 +30,6 @@ ALL = attacks.attacks()
 APPLICATION = attacks.attacks(attacks.Application())
 CLIENTS = {"tls_silent": 1100, "tls_slow_hello": 20}  # else 2
 MIB = 1 << 20
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
-@pytest.fixture(scope="module")
-def pair(authority):
-    return authority.server()
 
 
 @pytest.fixture(scope="module")

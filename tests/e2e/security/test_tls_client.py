@@ -11,7 +11,7 @@ import h2.connection
 import h2.events
 import pytest
 
-from security.certificates import Authority, encrypt
+from security.certificates import encrypt
 from support import ports
 from support.tool import bench, infer_json, listening, outputs, run
 
@@ -22,21 +22,6 @@ METADATA = json.dumps({"name": "add", "platform": "any", "outputs": [],
                        "inputs": [{"name": name, "datatype": "FP32", "shape": [-1]} for name in "ab"]}).encode()
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(METADATA), METADATA)  # to any request
 PROTOCOLS = ["grpc", "http", "http-binary"]
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
-@pytest.fixture(scope="module")
-def stranger(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
-
-
-@pytest.fixture(scope="module")
-def pair(authority):
-    return authority.server()
 
 
 @pytest.fixture(scope="module")

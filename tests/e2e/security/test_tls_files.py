@@ -20,11 +20,6 @@ from support.protocol import oip, prometheus
 pytestmark = pytest.mark.core
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
 @pytest.fixture
 def fresh(tmp_path):
     """An authority whose files this test may change."""
