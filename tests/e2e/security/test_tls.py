@@ -299,10 +299,10 @@ class TestWhoIsNotUnderstood:
         assert closings(server)["handshake_timeout"] == before + 1
 
     def test_one_more_than_the_limit_replaces_the_one_that_is_silent_longest(self, server, authority):
-        wait.until(lambda: total(server, "anyserve_tls_handshakes") == 0, "no handshake is left")
+        wait.until(lambda: total(server, "anyserve_tls_handshakes_in_progress") == 0, "no handshake is left")
         before = closings(server)["handshake_evicted"]
         silent = [socket.create_connection(("127.0.0.1", server.port), oip.SECONDS) for _ in range(20)]
-        wait.until(lambda: total(server, "anyserve_tls_handshakes") == 20 or closings(server)["handshake_timeout"], "20 wait")
+        wait.until(lambda: total(server, "anyserve_tls_handshakes_in_progress") == 20 or closings(server)["handshake_timeout"], "20 wait")
         with connect(server, context(authority)) as s:
             assert ask(s).startswith(b"HTTP/1.1 200")
         assert silent[0].recv(1) == b""  # evicted, or by the timeout on a machine that is very slow
