@@ -1,6 +1,7 @@
 #include "io/tls/tls_context.h"
 
 #include "base/err.h"
+#include "io/tls/tls_memory.h"
 
 #define SUITES_1_2                                                                                 \
     "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"                                   \
@@ -10,8 +11,10 @@
 
 SSL_CTX *as_tls_context_new(const SSL_METHOD *method, int least)
 {
-    SSL_CTX *ctx = SSL_CTX_new(method);
+    SSL_CTX *ctx;
 
+    as_tls_memory_use();
+    ctx = SSL_CTX_new(method);
     if (!ctx)
         return NULL;
     SSL_CTX_set_min_proto_version(ctx, least);
@@ -19,7 +22,6 @@ SSL_CTX *as_tls_context_new(const SSL_METHOD *method, int least)
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_read_ahead(ctx, 1);
     AS_ASSERT(SSL_CTX_set_cipher_list(ctx, SUITES_1_2) == 1 &&
               SSL_CTX_set1_groups_list(ctx, GROUPS) == 1);
     return ctx;

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "io/loop/clock.h"
 #include "io/tls/tls_context.h"
+#include "io/tls/tls_memory.h"
 #include "io/tls/tls_tickets.h"
 
 #include <openssl/x509v3.h>
@@ -149,6 +150,7 @@ struct as_tls_server *as_tls_server_new(const struct as_tls_server_conf *conf)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct as_tls_server *s = as_xalloc(sizeof(*s));
 
+    as_tls_memory_use();
     pthread_once(&once, make_index);
     *s = (struct as_tls_server){.conf = *conf};
     pthread_mutex_init(&s->lock, NULL);

@@ -10,9 +10,6 @@
 #include <sys/socket.h>
 
 #define FLUSH_IOVS 64
-/* OpenSSL reads up to this many bytes at once, so that many small records need one system call;
- * during the handshake one record, as there may be many clients that send the half of one. */
-#define READ_BUFFER (64u << 10)
 
 /* Encrypted bytes that the socket has not taken. */
 struct rest {
@@ -26,9 +23,10 @@ struct as_tls {
     SSL *ssl;
     int fd;
     struct as_tls_buffer *buffer;
+    struct as_tls_input input;
     struct rest rest;
-    int ended;         /* reported by the next read: AS_EOF or AS_EIO; 0: neither */
-    bool socket_ended; /* the peer has shut down the socket */
+    int ended; /* reported by the next read: AS_EOF or AS_EIO; 0: neither */
+    bool waits_for_peer;
     bool more_input;
     bool has_sent;
     bool agreed;         /* the handshake is done */
@@ -42,18 +40,15 @@ struct as_tls {
 static int bio_read(BIO *bio, char *p, int n)
 {
     struct as_tls *t = BIO_get_data(bio);
-    ssize_t k;
+    struct as_tls_buffer *b = t->buffer;
+    int k;
 
     BIO_clear_retry_flags(bio);
-    do {
-        as_counter_add(&t->buffer->loop->stat.reads, 1);
-        k = recv(t->fd, p, (size_t)n, MSG_DONTWAIT);
-    } while (k < 0 && errno == EINTR);
-    if (k == 0)
-        t->socket_ended = true;
-    if (k < 0 && errno == EAGAIN)
+    (void)as_tls_input_receive(&t->input, &b->received, t->fd, b->loop);
+    k = as_tls_input_take(&t->input, &b->received, p, n);
+    if (k == AS_EAGAIN)
         BIO_set_retry_read(bio);
-    return (int)k;
+    return k > 0 ? k : k == AS_EOF ? 0 : -1;
 }
 
 /* Collects what OpenSSL writes; it is sent when OpenSSL has returned. */
@@ -72,7 +67,7 @@ static long bio_ctrl(BIO *bio, int command, long num AS_UNUSED, void *p AS_UNUSE
     const struct as_tls *t = BIO_get_data(bio);
 
     if (command == BIO_CTRL_EOF)
-        return t->socket_ended;
+        return t->input.end == AS_EOF;
     return command == BIO_CTRL_FLUSH;
 }
 
@@ -109,6 +104,7 @@ struct as_tls_buffer *as_tls_buffer_new(struct as_loop *loop)
 
     b->loop = loop;
     b->cipher = (struct as_buf){0};
+    b->received.at = b->received.n = 0;
     return b;
 }
 
@@ -142,6 +138,7 @@ struct as_tls *as_tls_new(SSL *ssl, bool is_server, int fd, struct as_tls_buffer
     SSL_set_bio(ssl, bio, bio); /* owns it */
     SSL_set_msg_callback(ssl, on_message);
     SSL_set_msg_callback_arg(ssl, t);
+    t->waits_for_peer = is_server;
     if (is_server)
         SSL_set_accept_state(ssl);
     else
@@ -154,6 +151,7 @@ void as_tls_free(struct as_tls *t)
     if (!t)
         return;
     SSL_free(t->ssl);
+    as_tls_input_free(&t->input);
     free(t->rest.p);
     free(t);
 }
@@ -404,30 +402,46 @@ static int why_failed(struct as_tls *t, int rc)
     if (e == SSL_ERROR_ZERO_RETURN)
         return AS_EOF;
     if (e == SSL_ERROR_SYSCALL)
-        return t->socket_ended ? AS_EOF : AS_EIO;
+        return t->input.end == AS_EOF ? AS_EOF : AS_EIO;
     note_failure(t);
     return AS_EINVALID;
 }
 
-int as_tls_handshake(struct as_tls *t)
+/* OpenSSL has bytes, or there are some for it, that polling the socket does not report. */
+static bool has_bytes(const struct as_tls *t)
+{
+    return SSL_has_pending(t->ssl) || as_tls_input_is_ready(&t->input, &t->buffer->received);
+}
+
+static int step_handshake(struct as_tls *t)
 {
     int rc, err;
 
-    ERR_clear_error();
-    t->buffer->cipher.n = 0;
+    if (t->waits_for_peer &&
+        !as_tls_input_receive(&t->input, &t->buffer->received, t->fd, t->buffer->loop))
+        return AS_EAGAIN;
     rc = SSL_do_handshake(t->ssl);
     err = rc == 1 ? 0 : why_failed(t, rc);
     if (err == AS_EIO || t->cause == AS_TLS_CAUSE_CUT_SHORT)
         err = AS_EOF;
+    t->waits_for_peer = err == AS_EAGAIN;
+    t->agreed = !err;
+    /* what came with the peer's last message is reported by no poll */
+    t->more_input = !err && has_bytes(t);
+    return err;
+}
+
+int as_tls_handshake(struct as_tls *t)
+{
+    int err;
+
+    ERR_clear_error();
+    t->buffer->cipher.n = 0;
+    as_tls_input_begin(&t->input, &t->buffer->received);
+    err = step_handshake(t);
     ERR_clear_error();
     send_protocol_bytes(t);
-    /* what came with the peer's last message is reported by no poll */
-    if (!err) {
-        t->agreed = true;
-        SSL_set_default_read_buffer_len(t->ssl, READ_BUFFER);
-    }
-    t->more_input = !err && SSL_has_pending(t->ssl);
-    return err;
+    return as_tls_input_end(&t->input, &t->buffer->received) ? AS_ENOMEM : err;
 }
 
 const char *as_tls_failure(const struct as_tls *t)
@@ -448,6 +462,7 @@ int64_t as_tls_read(struct as_tls *t, void *p, size_t n)
 
     ERR_clear_error();
     t->buffer->cipher.n = 0;
+    as_tls_input_begin(&t->input, &t->buffer->received);
     while (!err && total < n && !had_messages) {
         size_t k = 0;
         int rc = SSL_read_ex(t->ssl, (uint8_t *)p + total, n - total, &k);
@@ -459,7 +474,7 @@ int64_t as_tls_read(struct as_tls *t, void *p, size_t n)
         }
         had_messages = t->n_messages != 0;
         t->n_messages = 0;
-        if (!SSL_has_pending(t->ssl))
+        if (!has_bytes(t))
             break; /* the socket is polled for more */
     }
     if (err == AS_EINVALID)
@@ -468,8 +483,9 @@ int64_t as_tls_read(struct as_tls *t, void *p, size_t n)
         ERR_clear_error();
     send_protocol_bytes(t);
     t->ended = err == AS_EAGAIN ? 0 : err;
-    t->more_input =
-        total && (t->ended || ((total == n || had_messages) && SSL_has_pending(t->ssl)));
+    t->more_input = total && (t->ended || ((total == n || had_messages) && has_bytes(t)));
+    if (as_tls_input_end(&t->input, &t->buffer->received))
+        t->ended = AS_EIO;
     return total ? (int64_t)total : err ? err : AS_EAGAIN;
 }
 

@@ -1,6 +1,7 @@
 /* io/tls/tls_session.h — one TLS connection over a non-blocking socket.
  *
- * The session reads from the socket by itself and decrypts into the caller's memory. It encrypts up
+ * The session reads from the socket by itself (io/tls/tls_input) and decrypts into the caller's
+ * memory. It encrypts up
  * to AS_TLS_CHUNK bytes of a queue at once and writes them with one system call. What the socket
  * does not take waits in the session, and the bytes of the queue that it stands for stay in the
  * queue until then: the queue always tells how much the peer has not taken.
@@ -12,6 +13,7 @@
 
 #include "base/memory/outq.h"
 #include "io/loop/loop.h"
+#include "io/tls/tls_input.h"
 
 #include <openssl/ssl.h>
 
@@ -27,6 +29,7 @@ struct as_tls_buffer {
     struct as_loop *loop;
     struct as_buf cipher; /* what OpenSSL has written, until it is sent or kept */
     uint8_t plain[AS_TLS_RECORD];
+    struct as_tls_received received;
 };
 struct as_tls_buffer *as_tls_buffer_new(struct as_loop *loop);
 void as_tls_buffer_free(struct as_tls_buffer *b); /* NULL is fine */
@@ -40,7 +43,7 @@ struct as_tls *as_tls_new(SSL *ssl, bool is_server, int fd, struct as_tls_buffer
 void as_tls_free(struct as_tls *t);
 
 /* One step. 0: done; AS_EAGAIN: it waits for the peer; AS_EINVALID: it has failed, as
- * as_tls_failure says; AS_EOF: the peer has closed. */
+ * as_tls_failure says; AS_EOF: the peer has closed; AS_ENOMEM. */
 int as_tls_handshake(struct as_tls *t);
 /* Why TLS has failed: "wrong version number"; of the peer's certificate: "certificate has expired".
  * NULL: it has not, though the socket may have. Static text. */

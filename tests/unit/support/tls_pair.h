@@ -1,8 +1,12 @@
-/* tests/unit/support/tls_pair.h — a server's and a client's session over a socket pair. */
+/* tests/unit/support/tls_pair.h — a server's and a client's session over a socket pair, and the
+ * server's certificate. */
 #ifndef AS_TEST_TLS_PAIR_H
 #define AS_TEST_TLS_PAIR_H
 
 #include "base/err.h"
+#include "certificates.h"
+#include "io/tls/tls_context.h"
+#include "io/tls/tls_credentials.h"
 #include "io/tls/tls_session.h"
 #include "unit.h"
 
@@ -19,6 +23,37 @@ struct tls_pair {
 };
 
 static struct tls_pair pair;
+
+static struct certificate pair_authority;
+
+/* For all tests of a file: a folder with a certificate of localhost, for new_server_context. */
+static inline int make_pair_certificate(void **state AS_UNUSED)
+{
+    if (make_temporary_folder())
+        return -1;
+    pair_authority = make_certificate(NULL, "authority", NULL, -DAY, DAY);
+    put_certificate(&pair_authority, "mine", "DNS:localhost");
+    return 0;
+}
+
+static inline int remove_pair_certificate(void **state AS_UNUSED)
+{
+    free_certificate(&pair_authority);
+    return remove_temporary_folder();
+}
+
+static inline SSL_CTX *new_server_context(void)
+{
+    SSL_CTX *ctx = as_tls_context_new(TLS_server_method(), TLS1_2_VERSION);
+    struct as_buf err = {0};
+    int64_t not_after;
+
+    assert_int_equal(as_tls_credentials_load(ctx, file_in_folder("mine.pem"),
+                                             file_in_folder("mine.key"), AS_TLS_EXPIRY_ERROR,
+                                             &not_after, &err),
+                     0);
+    return ctx;
+}
 
 /* A socket pair without sessions. */
 static inline void pair_sockets(void)

@@ -2,43 +2,21 @@
  * the ways in which a connection ends. */
 #include "io/tls/tls_session.h"
 
-#include "certificates.h"
-#include "io/tls/tls_context.h"
-#include "io/tls/tls_credentials.h"
+#include "base/memory/live.h"
 #include "tls_pair.h"
 
 #define MIB ((size_t)1 << 20)
 
-static struct certificate authority;
 static SSL_CTX *server, *client;
 static struct as_outq out;
 static uint8_t bytes[4096];
 
-static int set_up_all(void **state AS_UNUSED)
-{
-    if (make_temporary_folder())
-        return -1;
-    authority = make_certificate(NULL, "authority", NULL, -DAY, DAY);
-    put_certificate(&authority, "mine", "DNS:localhost");
-    return 0;
-}
-
-static int tear_down_all(void **state AS_UNUSED)
-{
-    free_certificate(&authority);
-    return remove_temporary_folder();
-}
-
 static int set_up(void **state AS_UNUSED)
 {
-    struct as_buf err = {0};
-    int64_t not_after;
-
-    server = as_tls_context_new(TLS_server_method(), TLS1_2_VERSION);
+    server = new_server_context();
     client = as_tls_context_new(TLS_client_method(), TLS1_2_VERSION);
     as_outq_init(&out);
-    return as_tls_credentials_load(server, file_in_folder("mine.pem"), file_in_folder("mine.key"),
-                                   AS_TLS_EXPIRY_ERROR, &not_after, &err);
+    return 0;
 }
 
 static int tear_down(void **state AS_UNUSED)
@@ -420,6 +398,63 @@ static void key_updates_between_data(void **state AS_UNUSED)
     assert_int_equal(as_tls_cause(pair.server), AS_TLS_CAUSE_FLOOD);
 }
 
+/* A record that has come in part costs as many bytes, and is read when the rest comes. */
+static void a_part_of_a_record(void **state AS_UNUSED)
+{
+    size_t live;
+    ssize_t n;
+
+    agree();
+    send_text(pair.client, "the text of a record");
+    live = as_live_bytes(); /* the queue keeps a chunk */
+    n = recv(pair.fd[0], bytes, sizeof(bytes), 0);
+    for (ssize_t i = 0; i < n - 1; i++) { /* byte by byte */
+        uint64_t reads = pair.loop->stat.reads;
+
+        assert_int_equal(write(pair.fd[1], bytes + i, 1), 1);
+        assert_int_equal(as_tls_read(pair.server, bytes + 1000, 1000), AS_EAGAIN);
+        assert_int_equal(pair.loop->stat.reads, reads + 1);
+        assert_int_equal(as_live_bytes(), live + (size_t)i + 1);
+        assert_false(as_tls_has_input(pair.server));
+    }
+    assert_int_equal(write(pair.fd[1], bytes + n - 1, 1), 1);
+    assert_int_equal(as_tls_read(pair.server, bytes, 1000), 20);
+    assert_memory_equal(bytes, "the text of a record", 20);
+    assert_int_equal(as_live_bytes(), live);
+}
+
+/* What no read has asked for yet stays, and is given back with the session. */
+static void records_that_nobody_reads(void **state AS_UNUSED)
+{
+    size_t live;
+
+    agree();
+    for (int i = 0; i < 10; i++)
+        send_text(pair.client, "abcd");
+    live = as_live_bytes();
+    assert_int_equal(as_tls_read(pair.server, bytes, 4), 4);
+    assert_true(as_tls_has_input(pair.server));
+    assert_true(as_live_bytes() > live + 9 * 4);
+    as_tls_free(pair.server);
+    pair.server = NULL;
+    assert_int_equal(as_live_bytes(), live);
+}
+
+/* The end in the middle of a record is no clean end for a client. */
+static void a_record_that_is_cut(void **state AS_UNUSED)
+{
+    ssize_t n;
+
+    agree();
+    send_text(pair.server, "text");
+    n = recv(pair.fd[1], bytes, sizeof(bytes), 0);
+    assert_int_equal(write(pair.fd[0], bytes, (size_t)n - 1), n - 1);
+    shutdown(pair.fd[0], SHUT_WR);
+    assert_int_equal(as_tls_read(pair.client, bytes, sizeof(bytes)), AS_EAGAIN);
+    assert_int_equal(as_tls_read(pair.client, bytes, sizeof(bytes)), AS_EIO);
+    assert_int_equal(as_tls_cause(pair.client), AS_TLS_CAUSE_CUT_SHORT);
+}
+
 static void a_queue_that_is_broken(void **state AS_UNUSED)
 {
     agree();
@@ -455,10 +490,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(key_updates_and_data, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_key_update_too_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(key_updates_between_data, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_part_of_a_record, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(records_that_nobody_reads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_record_that_is_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_queue_that_is_broken, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_close_notify_before_the_end_of_the_handshake, set_up,
                                         tear_down),
     };
 
-    return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
+    return cmocka_run_group_tests(tests, make_pair_certificate, remove_pair_certificate);
 }

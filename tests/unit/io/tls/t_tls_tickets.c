@@ -2,14 +2,10 @@
  */
 #include "io/tls/tls_tickets.h"
 
-#include "certificates.h"
-#include "io/tls/tls_context.h"
-#include "io/tls/tls_credentials.h"
 #include "tls_pair.h"
 
 #define LIFETIME (100 * AS_SEC)
 
-static struct certificate authority;
 static struct as_tls_tickets *tickets;
 static SSL_CTX *server, *client;
 static as_ns now;
@@ -19,31 +15,10 @@ static as_ns test_clock(void)
     return now;
 }
 
-static int set_up_all(void **state AS_UNUSED)
-{
-    if (make_temporary_folder())
-        return -1;
-    authority = make_certificate(NULL, "authority", NULL, -DAY, DAY);
-    put_certificate(&authority, "mine", "DNS:localhost");
-    return 0;
-}
-
-static int tear_down_all(void **state AS_UNUSED)
-{
-    free_certificate(&authority);
-    return remove_temporary_folder();
-}
-
 static SSL_CTX *new_server(struct as_tls_tickets *t)
 {
-    SSL_CTX *ctx = as_tls_context_new(TLS_server_method(), TLS1_2_VERSION);
-    struct as_buf err = {0};
-    int64_t not_after;
+    SSL_CTX *ctx = new_server_context();
 
-    assert_int_equal(as_tls_credentials_load(ctx, file_in_folder("mine.pem"),
-                                             file_in_folder("mine.key"), AS_TLS_EXPIRY_ERROR,
-                                             &not_after, &err),
-                     0);
     as_tls_tickets_use(t, ctx);
     return ctx;
 }
@@ -192,5 +167,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_keys_and_no_keys, set_up, tear_down),
     };
 
-    return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
+    return cmocka_run_group_tests(tests, make_pair_certificate, remove_pair_certificate);
 }

@@ -1,0 +1,72 @@
+#include "io/tls/tls_memory.h"
+
+#include "base/memory/slab.h"
+
+#include <openssl/crypto.h>
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLAB_MIN 512u /* smaller blocks are from the heap */
+
+/* In front of each block. */
+struct head {
+    alignas(max_align_t) size_t n; /* bytes of the block */
+};
+
+static bool is_in_slab(size_t n)
+{
+    return n >= SLAB_MIN;
+}
+
+static void *get(size_t n, const char *file AS_UNUSED, int line AS_UNUSED)
+{
+    struct head *h;
+
+    if (!n || n > SIZE_MAX - sizeof(*h))
+        return NULL;
+    h = is_in_slab(n) ? as_slab_get(sizeof(*h) + n) : malloc(sizeof(*h) + n);
+    if (!h)
+        return NULL;
+    h->n = n;
+    return h + 1;
+}
+
+static void put(void *p, const char *file AS_UNUSED, int line AS_UNUSED)
+{
+    struct head *h = p;
+
+    if (!p)
+        return;
+    h--;
+    if (is_in_slab(h->n))
+        as_slab_put(h);
+    else
+        free(h);
+}
+
+static void *resize(void *p, size_t n, const char *file, int line)
+{
+    size_t old = p ? ((struct head *)p - 1)->n : 0;
+    void *to = get(n, file, line);
+
+    if (!to && n)
+        return NULL;
+    if (p && to)
+        memcpy(to, p, AS_MIN(old, n));
+    put(p, file, line);
+    return to;
+}
+
+static void use(void)
+{
+    (void)CRYPTO_set_mem_functions(get, resize, put);
+}
+
+void as_tls_memory_use(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, use);
+}
