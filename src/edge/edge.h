@@ -91,6 +91,7 @@ struct as_edge_conf {
     uint64_t min_progress; /* bytes; less if fewer are left */
     struct as_tls_server *tls; /* for listeners with TLS; NULL: there are none */
     uint32_t max_handshakes;   /* of this loop, in progress */
+    uint32_t max_tls_messages; /* of a client in a row, without data; 0: any number */
     as_ns handshake_timeout;   /* from accept to the end of the handshake */
     as_ns linger_timeout;   /* of sockets that the server closes: edge/conn/linger.h; 0: at once */
     uint32_t max_lingering; /* of this loop */

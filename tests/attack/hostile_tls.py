@@ -21,6 +21,7 @@ import time
 SECONDS = 30     # until a handshake has to be done
 MANY = 5000      # messages of a connection
 RECORD = 0x17    # application data
+ALERT = 0x15
 HANDSHAKE = 0x16
 GCM_GET_TAG = 0x10
 
@@ -118,6 +119,12 @@ class Session:
         label = b"tls13 " + label
         return hmac.digest(self.secret, n.to_bytes(2, "big") + bytes([len(label)]) + label + b"\0\1", self.hash)[:n]
 
+    def first_record(self, kind, content):
+        """Of TLS 1.3, by a new secret."""
+        plain = content + bytes([kind])
+        head = bytes([RECORD, 3, 3]) + (len(plain) + 16).to_bytes(2, "big")
+        return head + seal(self.expand(b"key", self.key_size), self.expand(b"iv", 12), plain, head)
+
     def prf(self, label, n):
         """Of TLS 1.2."""
         seed, out = label + self.server_random + self.client_random, b""
@@ -128,14 +135,14 @@ class Session:
         return out[:n]
 
 
-def key_updates(sock, n=MANY):
-    """TLS 1.3: n times new keys, each of which the server has to derive, and to answer by new ones of its own."""
+def key_updates(sock, n=MANY, ends=False):
+    """TLS 1.3: n times new keys, each of which the server has to derive, and to answer by new ones of its own; ends: then close_notify."""
     s, out = Session(sock, ssl.TLSVersion.TLSv1_3), []
-    plain = b"\x18\0\0\1\1" + bytes([HANDSHAKE])
-    head = bytes([RECORD, 3, 3]) + (len(plain) + 16).to_bytes(2, "big")
     for _ in range(n):
-        out.append(head + seal(s.expand(b"key", s.key_size), s.expand(b"iv", 12), plain, head))
+        out.append(s.first_record(HANDSHAKE, b"\x18\0\0\1\1"))
         s.secret = s.expand(b"traffic upd", len(s.secret))
+    if ends:
+        out.append(s.first_record(ALERT, b"\1\0"))
     return b"".join(out)
 
 

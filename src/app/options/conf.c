@@ -159,6 +159,7 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o)
         .compress = (enum as_compress_mode)as_option_u64(o, AS_OPT_RESPONSE_COMPRESSION),
         .compress_min = as_option_u64(o, AS_OPT_MIN_COMPRESS_BYTES),
         .header_timeout = as_option_ns(o, AS_OPT_HEADER_TIMEOUT),
+        .max_tls_messages = (uint32_t)as_option_u64(o, AS_OPT_MAX_TLS_MESSAGES),
         .max_handshakes = per_thread(as_option_u64(o, AS_OPT_MAX_HANDSHAKES), threads),
         .handshake_timeout = as_option_ns(o, AS_OPT_TLS_HANDSHAKE_TIMEOUT),
         .idle_timeout = as_option_ns(o, AS_OPT_IDLE_TIMEOUT),

@@ -396,6 +396,8 @@ enum as_option_type {
       "such frames per second")                                                                    \
     X(MAX_CONTINUATIONS, "max-continuations", INT, 0, 1000000, "8", "off", RD, "Abuse",            \
       "CONTINUATION frames of one header block")                                                   \
+    X(MAX_TLS_MESSAGES, "max-tls-messages", INT, 0, 1000000, "32", "off", RD, "Abuse",             \
+      "messages of TLS itself (KeyUpdate, another handshake) in a row, without data between")      \
     X(MAX_HEADER_BLOCK, "max-header-block", SIZE, 0, 1 << 30, "64K", "off", RD, "Abuse",           \
       "bytes of a header block, as sent or decompressed, that close the connection")               \
     X(ALLOW_CLIENT_CONTROL, "allow-client-control", BOOL, 0, 1, "off", "", RDB, "Extensions",      \

@@ -157,7 +157,7 @@ static int open_session(struct as_conn *c)
     struct as_edge *e = c->edge;
 
     if (!e->tls_buffer)
-        e->tls_buffer = as_tls_buffer_new(e->loop);
+        e->tls_buffer = as_tls_buffer_new(e->loop, e->conf.max_tls_messages);
     c->tls->session = as_tls_new(as_tls_server_open(e->conf.tls), true, c->sock.fd, e->tls_buffer);
     return c->tls->session ? 0 : AS_ENOMEM;
 }

@@ -10,6 +10,8 @@
 
 #include "io/tls/tls_credentials.h"
 
+#define AS_TLS_CLIENT_MESSAGES 32u /* for as_tls_buffer_new: the default of servers, too */
+
 struct as_tls_client_conf {
     const char *host; /* a DNS name, or an IP address without brackets */
     const char *ca;   /* file of authorities in PEM; NULL: those of the system */

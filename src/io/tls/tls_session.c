@@ -83,7 +83,7 @@ static void make_method(void)
 
 static bool is_flooded(const struct as_tls *t)
 {
-    return t->n_messages > AS_TLS_MESSAGES;
+    return t->buffer->max_messages && t->n_messages > t->buffer->max_messages;
 }
 
 static void on_message(int is_ours, int version AS_UNUSED, int type, const void *p AS_UNUSED,
@@ -98,11 +98,12 @@ static void on_message(int is_ours, int version AS_UNUSED, int type, const void 
         SSL_set_shutdown(ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
 }
 
-struct as_tls_buffer *as_tls_buffer_new(struct as_loop *loop)
+struct as_tls_buffer *as_tls_buffer_new(struct as_loop *loop, uint32_t max_messages)
 {
     struct as_tls_buffer *b = as_xalloc(sizeof(*b));
 
     b->loop = loop;
+    b->max_messages = max_messages;
     b->cipher = (struct as_buf){0};
     b->received.at = b->received.n = 0;
     return b;

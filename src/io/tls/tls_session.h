@@ -19,19 +19,18 @@
 
 #define AS_TLS_RECORD (16u << 10) /* most bytes of one record (RFC 8446 §5.1) */
 #define AS_TLS_CHUNK  (64u << 10) /* of the queue that are encrypted before they are written */
-/* Messages of TLS itself that a peer may send in a row behind the handshake: KeyUpdate (RFC 8446
- * §4.6.3), a further handshake (which is refused). Each costs us as much as a small request; no
- * peer needs many. As many as BoringSSL allows (its kMaxKeyUpdates). */
-#define AS_TLS_MESSAGES 32
-
 /* Memory that all sessions of a loop use in turn. */
 struct as_tls_buffer {
     struct as_loop *loop;
+    uint32_t max_messages;
     struct as_buf cipher; /* what OpenSSL has written, until it is sent or kept */
     uint8_t plain[AS_TLS_RECORD];
     struct as_tls_received received;
 };
-struct as_tls_buffer *as_tls_buffer_new(struct as_loop *loop);
+/* max_messages: of TLS itself that a peer may send in a row behind the handshake without data:
+ * KeyUpdate (RFC 8446 §4.6.3), a further handshake (which is refused). Each costs us as much as a
+ * small request; no peer needs many: BoringSSL allows 32 (its kMaxKeyUpdates). 0: any number. */
+struct as_tls_buffer *as_tls_buffer_new(struct as_loop *loop, uint32_t max_messages);
 void as_tls_buffer_free(struct as_tls_buffer *b); /* NULL is fine */
 
 struct as_tls;
@@ -55,12 +54,12 @@ enum as_tls_cause {
     AS_TLS_CAUSE_UNVERIFIED,           /* the peer's certificate is refused for another reason */
     AS_TLS_CAUSE_CERTIFICATE_REQUIRED, /* the peer says that ours is missing (RFC 8446 §6.2) */
     AS_TLS_CAUSE_CUT_SHORT,            /* the socket has ended, but the session has not */
-    AS_TLS_CAUSE_FLOOD                 /* more than AS_TLS_MESSAGES in a row without data */
+    AS_TLS_CAUSE_FLOOD                 /* more than max_messages in a row without data */
 };
 enum as_tls_cause as_tls_cause(const struct as_tls *t); /* of the failure */
 
 /* As as_sock_read: >0 bytes; AS_EAGAIN; AS_EOF; AS_EIO: the socket or TLS has failed. Takes at most
- * AS_TLS_MESSAGES messages of TLS itself. */
+ * max_messages messages of TLS itself. */
 int64_t as_tls_read(struct as_tls *t, void *p, size_t n);
 /* The last read left bytes, or an end, behind that polling the socket will not report. */
 bool as_tls_has_input(const struct as_tls *t);

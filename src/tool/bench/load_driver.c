@@ -306,7 +306,7 @@ int as_load_driver_run(const struct as_load_driver_conf *conf, struct as_load_dr
     rc = as_loop_new(&d->loop, 0);
     AS_ASSERT(rc == 0); /* a process without a few free descriptors cannot work at all */
     if (conf->tls)
-        d->tls_buffer = as_tls_buffer_new(d->loop);
+        d->tls_buffer = as_tls_buffer_new(d->loop, AS_TLS_CLIENT_MESSAGES);
     if (conf->protocol != AS_MODEL_CALL_GRPC && !(d->json = as_json_new()))
         as_fatal_memory(0);
     as_timer_init(&d->check_timer, d->loop, on_check_timer);

@@ -66,7 +66,7 @@ int as_unary_open(struct as_unary *u, int fd, struct as_tls_client *tls,
         return rc;
     }
     if (tls) {
-        u->tls_buffer = as_tls_buffer_new(u->loop);
+        u->tls_buffer = as_tls_buffer_new(u->loop, AS_TLS_CLIENT_MESSAGES);
         session = as_tls_new(as_tls_client_open(tls), false, fd, u->tls_buffer);
         if (!session)
             as_fatal_memory(0);

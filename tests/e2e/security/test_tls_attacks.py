@@ -142,6 +142,16 @@ def test_silent_clients_do_not_take_the_place_of_one_that_has_said_hello(serve, 
                 break
 
 
+@pytest.mark.parametrize("limit, n, closed", [("5", 5, False), ("5", 6, True), ("off", 100, False)])
+def test_max_tls_messages(serve, pair, limit, n, closed):
+    server = serve("echo.py", "--log-level", "warn", *pair.options, "--max-tls-messages", limit)
+    with socket.create_connection((server.host, server.port), wait.SECONDS) as client:
+        client.sendall(hostile_tls.key_updates(client, n, ends=True))
+        while client.recv(65536):
+            pass
+        assert run.closings(server)[0].get("tls_flood", 0) == closed
+
+
 def test_a_record_that_nobody_encrypted(server, authority):
     with healthy_models(server, authority):
         seen = gang_of(server, ALL["tls_broken_record"], lambda gang: len(gang.times) >= 4)

@@ -98,6 +98,8 @@ static void edge_fields_come_from_their_options(void **state AS_UNUSED)
     assert_int_equal(c.interface, AS_INTERFACE_CLIENTS);
     assert_string_equal(c.host, as_option_str(&o, AS_OPT_HOST));
     assert_string_equal(c.origins, as_option_str(&o, AS_OPT_ALLOW_ORIGIN));
+    FROM(c.max_tls_messages, MAX_TLS_MESSAGES);
+    FROM(c.handshake_timeout, TLS_HANDSHAKE_TIMEOUT);
     FROM(c.h1.max_line, MAX_REQUEST_LINE);
     FROM(c.h1.max_header_bytes, MAX_HEADER_BYTES);
     FROM(c.h1.max_headers, MAX_HEADERS);

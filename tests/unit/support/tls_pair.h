@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define MESSAGES 32 /* of TLS itself in a row */
+
 struct tls_pair {
     int fd[2]; /* the server's and the client's */
     struct as_loop *loop;
@@ -59,7 +61,7 @@ static inline SSL_CTX *new_server_context(void)
 static inline void pair_sockets(void)
 {
     assert_int_equal(as_loop_new(&pair.loop, 0), 0);
-    pair.buffer = as_tls_buffer_new(pair.loop);
+    pair.buffer = as_tls_buffer_new(pair.loop, MESSAGES);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair.fd),
                      0);
 }

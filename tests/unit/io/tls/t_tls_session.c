@@ -356,7 +356,7 @@ static void key_updates_and_data(void **state AS_UNUSED)
 {
     agree();
     for (int i = 0; i < 3; i++) {
-        send_key_updates(AS_TLS_MESSAGES);
+        send_key_updates(MESSAGES);
         assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), AS_EAGAIN);
         send_text(pair.client, "x");
         send_text(pair.server, "y");
@@ -369,11 +369,20 @@ static void key_updates_and_data(void **state AS_UNUSED)
 static void one_key_update_too_many(void **state AS_UNUSED)
 {
     agree();
-    send_key_updates(AS_TLS_MESSAGES + 1);
+    send_key_updates(MESSAGES + 1);
     assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), AS_EIO);
     assert_int_equal(as_tls_cause(pair.server), AS_TLS_CAUSE_FLOOD);
     assert_string_equal(as_tls_failure(pair.server), "too many messages of TLS itself");
     assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), AS_EIO);
+}
+
+static void any_number_of_key_updates(void **state AS_UNUSED)
+{
+    agree();
+    pair.buffer->max_messages = 0;
+    send_key_updates(10 * MESSAGES);
+    assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), AS_EAGAIN);
+    assert_int_equal(as_tls_cause(pair.server), AS_TLS_CAUSE_OTHER);
 }
 
 /* A read takes the messages before one piece of data, whatever follows. */
@@ -381,7 +390,7 @@ static void key_updates_between_data(void **state AS_UNUSED)
 {
     agree();
     for (int i = 0; i < 4; i++) {
-        send_key_updates(AS_TLS_MESSAGES);
+        send_key_updates(MESSAGES);
         send_text(pair.client, "x");
     }
     for (int i = 0; i < 4; i++) {
@@ -391,7 +400,7 @@ static void key_updates_between_data(void **state AS_UNUSED)
     assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), AS_EAGAIN);
     /* data, and then too many: the data first */
     send_text(pair.client, "x");
-    send_key_updates(AS_TLS_MESSAGES + 2);
+    send_key_updates(MESSAGES + 2);
     assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), 1);
     assert_true(as_tls_has_input(pair.server));
     assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), AS_EIO);
@@ -489,6 +498,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_peer_that_is_gone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(key_updates_and_data, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_key_update_too_many, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(any_number_of_key_updates, set_up, tear_down),
         cmocka_unit_test_setup_teardown(key_updates_between_data, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_of_a_record, set_up, tear_down),
         cmocka_unit_test_setup_teardown(records_that_nobody_reads, set_up, tear_down),
