@@ -44,7 +44,7 @@ static bool has_role(const char *role)
     char line[4096];
     int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     long n = fd < 0 ? 0 : syscall(SYS_read, fd, line, sizeof(line) - 1);
-    bool worker = false, describes = false;
+    bool worker = false, describes = false, early = false;
     const char *second = NULL;
 
     if (fd >= 0)
@@ -55,12 +55,14 @@ static bool has_role(const char *role)
     for (const char *p = line; p < line + n; p += strlen(p) + 1) {
         worker = worker || strcmp(p, "anyserve.worker") == 0;
         describes = describes || strncmp(p, "--describe", 10) == 0;
+        /* the dispatcher that answers until the server starts: app/server/early_dispatcher */
+        early = early || strcmp(p, "--log-level=warn") == 0;
         if (!second && p > line)
             second = p;
     }
     if (worker)
         return !describes && strcmp(role, "worker") == 0;
-    return second && strcmp(second, role) == 0;
+    return !early && second && strcmp(second, role) == 0;
 }
 
 __attribute__((constructor)) static void begin(void)

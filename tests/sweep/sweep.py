@@ -2,9 +2,10 @@
 """The failure sweep: the n-th allocation or system call of one process of a real server fails, for every n.
 
     tests/sweep/sweep.py --build build/release [--quick SECONDS] [--role R,R] [--phase P,P] [--kind K,K] [--at N]
-                         [--jobs N] [--report FILE]
+                         [--jobs N] [--tls] [--report FILE]
 
 A run is a server of its own (supervisor, dispatcher, controller, a C worker in Python's place): start, thirteen requests, SIGTERM.
+--tls: it has a TLS port besides, and two more requests go there, over a new connection.
 In one phase of it call number n of one process fails; `deploy` is a deployment file that replaces the worker. Whatever comes of it must be one of the outcomes of
 docs/TESTING.md; what is left behind must be nothing; and the next request must be answered right.
 """
@@ -25,6 +26,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -36,6 +38,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 
+from security.certificates import Authority  # noqa: E402
 from support.process import procs  # noqa: E402
 from support.protocol import oip  # noqa: E402
 from support.protocol.h2client import H2, messages_of, prefixed  # noqa: E402
@@ -47,6 +50,7 @@ PHASES = ["start", "serve", "deploy", "drain"]
 DEPLOYS = ["controller", "run", "dispatcher"]  # who has to do with it; a new worker is the phase "start" again
 KINDS = ["alloc", "call", "interrupt", "short"]
 BOUND = 10  # seconds: what takes longer hangs
+TLS_PORTS = 1000  # from a run's port to its port of TLS
 PART = 200  # calls of one part that a quick sweep chooses from
 # Exit codes of src/conf/option/exit_code.h that a failed start may end in, and what they say.
 CODES = {1: "failed", 66: "not found", 69: "interpreter", 71: "system", 75: "busy", 78: "configuration"}
@@ -131,8 +135,10 @@ class Client:
     MANY = list(range(10_000))  # as JSON, and as the bytes of an answer, more than fits into a request's own memory
     PARTS = 3  # of worker.c
 
-    def __init__(self, port):
+    def __init__(self, port, tls=None):
+        """tls: the other port and how to verify it."""
         self.port = port
+        self.tls = tls
         self.h2 = None
         self.h1 = None
 
@@ -301,17 +307,23 @@ class Client:
 
     def http1(self, path, body, check):
         """A request over HTTP/1.1; check(bytes of the answer) gives the outcome."""
+        if self.h1 is None:
+            self.h1 = http.client.HTTPConnection("127.0.0.1", self.port, timeout=BOUND)
+        what = self.post(self.h1, path, body, check)
+        if what == "connection closed":
+            self.h1.close()
+            self.h1 = None
+        return what
+
+    @staticmethod
+    def post(connection, path, body, check):
         try:
-            if self.h1 is None:
-                self.h1 = http.client.HTTPConnection("127.0.0.1", self.port, timeout=BOUND)
-            self.h1.request("POST", path, json.dumps(body))
-            reply = self.h1.getresponse()
+            connection.request("POST", path, json.dumps(body))
+            reply = connection.getresponse()
             data = reply.read()
         except (TimeoutError, socket.timeout):
             raise Wrong("no answer: it hangs") from None
         except (OSError, http.client.HTTPException):
-            self.h1.close()
-            self.h1 = None
             return "connection closed"
         if reply.status == 200:
             return check(data)
@@ -319,14 +331,29 @@ class Client:
             raise Wrong(f"HTTP {reply.status} {data!r}")
         return f"HTTP {reply.status}"
 
-    def rest(self):
+    ECHO = "/v2/models/echo/infer"
+
+    @staticmethod
+    def echo(numbers):
+        """A body, and what checks the answer to it."""
         def check(data):
             (output,) = json.loads(data)["outputs"]
-            if (output["datatype"], output["data"]) != ("INT32", self.MANY):
+            if (output["datatype"], output["data"]) != ("INT32", numbers):
                 raise Wrong(f"JSON: {data[:200]!r}")
             return "right"
-        x = {"name": "x", "datatype": "INT32", "shape": [len(self.MANY)], "data": self.MANY}
-        return self.http1("/v2/models/echo/infer", {"inputs": [x]}, check)
+        return {"inputs": [{"name": "x", "datatype": "INT32", "shape": [len(numbers)], "data": numbers}]}, check
+
+    def rest(self):
+        return self.http1(self.ECHO, *self.echo(self.MANY))
+
+    def by_tls(self):
+        """A small request and a large one, over a connection of their own."""
+        port, context = self.tls
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=BOUND, context=context)
+        try:
+            return [self.post(connection, self.ECHO, *self.echo(numbers)) for numbers in ([1], self.MANY)]
+        finally:
+            connection.close()
 
     def events(self):
         def check(data):
@@ -347,7 +374,7 @@ class Client:
                 self.watch(),
                 self.service("grpc.reflection.v1.ServerReflection", "ServerReflectionInfo", b"\x3a\x00",
                              lambda d: b"inference.GRPCInferenceService" in d),
-                self.stream(), self.rest(), self.events()]
+                self.stream(), self.rest(), self.events(), *(self.by_tls() if self.tls else [])]
 
 
 class Run:
@@ -362,7 +389,8 @@ class Run:
         self.lines = []
         self.news = threading.Condition()
         self.mark = f"ANYSERVE_SWEEP={os.path.basename(self.folder)}"
-        self.client = Client(port)
+        self.main_port = port + TLS_PORTS if sweep.certificate else port
+        self.client = Client(port, (self.main_port, sweep.tls_context) if sweep.certificate else None)
 
     # --- the process ---
 
@@ -373,11 +401,13 @@ class Run:
         env = {**os.environ, "LD_PRELOAD": str(self.sweep.shim), "SWEEP_PAGE": self.page.path, name: value}
         # the shim comes before the sanitizer's own library; a process that gives up tears nothing down
         env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0:handle_abort=0"
-        command = [self.sweep.binary, "run", "sweep.py", "--port", self.port, "--status-port", "off", "--runtime-dir",
+        command = [self.sweep.binary, "run", "sweep.py", "--port", self.main_port, "--status-port", "off", "--runtime-dir",
                    os.path.join(self.folder, "run"), "--python", self.sweep.worker, "--restart-backoff", "1ms",
                    "--restart-backoff-max", "50ms", "--goaway-grace", "5ms", "--stop-timeout", "3s",
                    "--handshake-timeout", "2s", "--start-timeout", "3s", "--drain-timeout", "3s", "--update-min-ready", "10ms",
                    "--state-generations", "4"]
+        if self.sweep.certificate:
+            command += [*self.sweep.certificate.options, "--listen", f"127.0.0.1:{self.port}"]
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, env=env,
                                         cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         start_new_session=True)
@@ -597,7 +627,7 @@ class Run:
 
     def control(self, method, body=None):
         """(status, answer) of the control API; None: the connection ended, or there is no controller now."""
-        c = Unix(os.path.join(self.folder, "run", str(self.port), "control.sock"))
+        c = Unix(os.path.join(self.folder, "run", str(self.main_port), "control.sock"))
         try:
             c.request(method, "/api/serve/applications/", body)
             c.sock.settimeout(BOUND)
@@ -708,6 +738,11 @@ class Sweep:
         self.shim = build / ("tests/sweep/fault_calls.so" if options.calls_only else "tests/sweep/fault.so")
         self.symbols = Symbols([self.binary, self.worker])
         self.rest = None
+        self.certificate = None
+        if options.tls:
+            self._certificates = tempfile.TemporaryDirectory(prefix="as-sweep-tls-", dir="/tmp")
+            authority = Authority(Path(self._certificates.name))
+            self.certificate, self.tls_context = authority.server(), ssl.create_default_context(cafile=authority.cert)
         self.results = collections.defaultdict(collections.Counter)
         self.wrongs = []
         self.rows = []
@@ -817,6 +852,7 @@ def main():
     p.add_argument("--phase", type=words(PHASES), default=PHASES)
     p.add_argument("--kind", type=words(KINDS), default=KINDS)
     p.add_argument("--at", type=lambda t: [int(x) for x in t.split(",")], help="only these n")
+    p.add_argument("--tls", action="store_true", help="with a port that speaks TLS, and requests to it")
     p.add_argument("--jobs", type=int, default=2)
     p.add_argument("--ports", type=int, default=9600)  # below those of support.ports
     p.add_argument("--calls-only", action="store_true", help="the shim without allocations, for a sanitized build")

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLAB_MIN 512u /* smaller blocks are from the heap */
+/* Smaller blocks are from the heap. For one that cannot be had the process ends, as it does for
+ * small allocations of its own: OpenSSL may keep the failure, as its random generators do, and
+ * refuse all later handshakes. A larger one is a connection's: only that is closed. */
+#define SLAB_MIN 512u
 
 /* In front of each block. */
 struct head {
@@ -26,7 +29,7 @@ static void *get(size_t n, const char *file AS_UNUSED, int line AS_UNUSED)
 
     if (!n || n > SIZE_MAX - sizeof(*h))
         return NULL;
-    h = is_in_slab(n) ? as_slab_get(sizeof(*h) + n) : malloc(sizeof(*h) + n);
+    h = is_in_slab(n) ? as_slab_get(sizeof(*h) + n) : as_xalloc(sizeof(*h) + n);
     if (!h)
         return NULL;
     h->n = n;

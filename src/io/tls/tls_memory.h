@@ -7,7 +7,8 @@
 #ifndef AS_IO_TLS_MEMORY_H
 #define AS_IO_TLS_MEMORY_H
 
-/* For the whole process. It has no effect when OpenSSL has allocated before. Any thread. */
+/* A small block that cannot be had ends the process (as_fatal_memory). For the whole process. It
+ * has no effect when OpenSSL has allocated before. Any thread. */
 void as_tls_memory_use(void);
 
 #endif

@@ -46,6 +46,7 @@ static void resizing(void **state AS_UNUSED)
     OPENSSL_free(NULL);
     assert_null(OPENSSL_malloc(0));
     assert_null(OPENSSL_malloc(SIZE_MAX));
+    assert_null(OPENSSL_malloc(SIZE_MAX / 4));
     assert_null(OPENSSL_realloc(OPENSSL_malloc(10), 0));
 }
 
