@@ -88,6 +88,7 @@ class Attack:
     again: bytes = b""   # sent for ever after it
     settings: bytes = b""
     reads: bool = True   # takes what the server sends
+    receives: int = 0    # bytes of its socket's receive buffer; 0: the system's default
     greets: bool = True
     drip: float = 0      # seconds between single bytes of `again`
     every: float = 0     # seconds from one `again` to the next
@@ -273,6 +274,8 @@ def attacks(target=None):
         "tls_broken_record": Attack("", tls="broken", greets=False, doc="a session, then a record that nobody has encrypted"),
         "tls_key_updates": Attack("tls_flood", tls="key_updates", greets=False, reads=False,
                                   doc="TLS 1.3: new keys 5,000 times, each to be answered, answers never read"),
+        "tls_key_updates_and_data": Attack("tls_flood", tls="key_updates_and_data", greets=False, reads=False, receives=2048,
+                                           doc="the same, 32 in a row and then a byte of a body"),
         "tls_renegotiations": Attack("tls_flood", tls="renegotiations", greets=False, reads=False,
                                      doc="TLS 1.2: other handshakes in the session, 5,000 times, answers never read"),
         "tls_cut_answers": Attack("", tls="session", life=0.05, peak=96, app="large_answers.py", settings=b"\0\4\x7f\xff\xff\xff",
@@ -289,6 +292,8 @@ class Client:
         self.attack = attack
         self.sock = socket.socket()
         self.sock.bind((f"127.0.1.{n % 250 + 1}", 0))  # ports of its own: healthy clients keep theirs
+        if attack.receives:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, attack.receives)
         self.parts = []
         if tls and attack.tls != "none":
             self.sock.connect(address)

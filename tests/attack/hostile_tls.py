@@ -107,6 +107,7 @@ class Session:
                     incoming.write(data)
             sock.sendall(outgoing.read())
             lines = [line.split() for line in log.read().splitlines()]
+        self.number = 0  # of the next record
         suite = session.cipher()[0]
         assert "GCM" in suite, suite
         self.hash = "sha384" if suite.endswith("SHA384") else "sha256"
@@ -119,11 +120,19 @@ class Session:
         label = b"tls13 " + label
         return hmac.digest(self.secret, n.to_bytes(2, "big") + bytes([len(label)]) + label + b"\0\1", self.hash)[:n]
 
-    def first_record(self, kind, content):
-        """Of TLS 1.3, by a new secret."""
+    def record(self, kind, content):
+        """Of TLS 1.3."""
         plain = content + bytes([kind])
         head = bytes([RECORD, 3, 3]) + (len(plain) + 16).to_bytes(2, "big")
-        return head + seal(self.expand(b"key", self.key_size), self.expand(b"iv", 12), plain, head)
+        nonce = (int.from_bytes(self.expand(b"iv", 12), "big") ^ self.number).to_bytes(12, "big")
+        self.number += 1
+        return head + seal(self.expand(b"key", self.key_size), nonce, plain, head)
+
+    def key_update(self):
+        """One that asks for an answer; the next record is by the new keys."""
+        out = self.record(HANDSHAKE, b"\x18\0\0\1\1")
+        self.secret, self.number = self.expand(b"traffic upd", len(self.secret)), 0
+        return out
 
     def prf(self, label, n):
         """Of TLS 1.2."""
@@ -137,12 +146,20 @@ class Session:
 
 def key_updates(sock, n=MANY, ends=False):
     """TLS 1.3: n times new keys, each of which the server has to derive, and to answer by new ones of its own; ends: then close_notify."""
-    s, out = Session(sock, ssl.TLSVersion.TLSv1_3), []
-    for _ in range(n):
-        out.append(s.first_record(HANDSHAKE, b"\x18\0\0\1\1"))
-        s.secret = s.expand(b"traffic upd", len(s.secret))
+    s = Session(sock, ssl.TLSVersion.TLSv1_3)
+    out = [s.key_update() for _ in range(n)]
     if ends:
-        out.append(s.first_record(ALERT, b"\1\0"))
+        out.append(s.record(ALERT, b"\1\0"))
+    return b"".join(out)
+
+
+def key_updates_and_data(sock, n=200_000, row=32):
+    """The same with a byte of a body between as many as may come in a row: more answers than sockets take (net.ipv4.tcp_wmem)."""
+    s = Session(sock, ssl.TLSVersion.TLSv1_3)
+    out = [s.record(RECORD, b"POST /v2/models/echo/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")]
+    for _ in range(n // row):
+        out += [s.key_update() for _ in range(row)]
+        out.append(s.record(RECORD, b" "))
     return b"".join(out)
 
 
@@ -164,7 +181,7 @@ def broken_record(sock):
     return bytes([RECORD, 3, 3, 0, 64]) + bytes(64)
 
 
-RECORDS = {"key_updates": key_updates, "renegotiations": renegotiations, "broken": broken_record}
+RECORDS = {"key_updates": key_updates, "key_updates_and_data": key_updates_and_data, "renegotiations": renegotiations, "broken": broken_record}
 
 
 # --- handshakes ---

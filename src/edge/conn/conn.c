@@ -27,10 +27,10 @@ static void on_closed(struct as_sock *s)
     free(c);
 }
 
-/* Charges the memory of `out`. Most of the time the client reads everything and `out` is empty. */
+/* Charges the memory of what the client has not taken. Most of the time there is nothing. */
 static void charge_output(struct as_conn *c)
 {
-    size_t n = c->out.bytes ? as_outq_memory(&c->out) : 0;
+    size_t n = (c->out.bytes ? as_outq_memory(&c->out) : 0) + as_conn_kept_output(c);
 
     if (n > c->charged)
         as_account_charge(c->answers, n - c->charged);
@@ -158,7 +158,7 @@ static void on_flush(struct as_task *t)
         close_with_linger(c);
         return;
     }
-    if (c->out.bytes || waited)
+    if (c->out.bytes || as_conn_kept_output(c) || waited)
         update_output_timer(c, waited, written);
     if (!c->out.bytes && c->protocol->is_done(c))
         close_with_linger(c); /* lingers: a client that sent GOAWAY may still send a PING */
@@ -217,7 +217,9 @@ bool as_conn_close_if_stuck(struct as_conn *c, as_ns now)
 {
     as_ns timeout = as_conn_output_timeout(c);
 
-    if (!c->out.bytes || !timeout || now - c->output_since < timeout)
+    bool has_output = c->out.bytes || as_conn_kept_output(c);
+
+    if (!has_output || !timeout || now - c->output_since < timeout)
         return false;
     c->close_reason = AS_CLOSE_SEND_TIMEOUT; /* its requests say so in the log */
     as_conn_close(c, AS_CLOSE_SEND_TIMEOUT);
@@ -336,25 +338,6 @@ static bool admit(struct as_edge *e, int fd, bool *ret_trusted)
     return false;
 }
 
-/* False: closed. */
-static bool start_tls(struct as_conn *c)
-{
-    struct as_edge *e = c->edge;
-    int err = as_conn_tls_start(c);
-    uint64_t skipped;
-
-    if (!err)
-        return true;
-    if (as_edge_may_log(e, AS_CLOSE_HANDSHAKE_REFUSED, &skipped))
-        as_log_event(e->log, AS_LOG_WARN, "handshake_refused", "reason=\"%s\" skipped=%lu",
-                     err == AS_EAGAIN         ? "too many handshakes (--max-handshakes)"
-                     : err == AS_EUNAVAILABLE ? "no certificate is loaded (--tls-cert)"
-                                              : "no memory",
-                     skipped);
-    as_conn_close(c, AS_CLOSE_HANDSHAKE_REFUSED);
-    return false;
-}
-
 struct as_conn *as_conn_accept(struct as_edge *e, int fd, bool tls)
 {
     struct as_conn *c = new_conn(e);
@@ -374,13 +357,13 @@ struct as_conn *as_conn_accept(struct as_edge *e, int fd, bool tls)
     c->edge = e;
     c->protocol = &as_conn_detect;
     c->trusted = trusted;
-    c->opened = c->last_active = c->last_received = as_loop_now(e->loop);
+    c->opened = c->ready = c->last_active = c->last_received = as_loop_now(e->loop);
     as_outq_init(&c->out);
     as_task_init(&c->flush, on_flush);
     as_list_push(&e->new_conns, &c->node);
     e->n_conns++;
     as_counter_add(&e->stat.accepted, 1);
-    if (tls && !start_tls(c))
+    if (tls && !as_conn_tls_start(c))
         return NULL;
     return c;
 }

@@ -62,13 +62,14 @@ struct as_conn {
     struct as_task flush;
     struct as_outq out;
     struct as_account *requests, *answers; /* its part of the budgets */
-    size_t charged;                        /* bytes of `out` that are charged to `answers` */
+    size_t charged;                        /* bytes of output that are charged to `answers` */
     struct as_edge *edge;
     const struct as_conn_protocol *protocol;
     struct as_conn_tls *tls; /* edge/conn/conn_tls.h; NULL: clear text */
     struct as_list node;
-    as_ns opened, last_active; /* last_active: when the last request ended */
-    as_ns last_received;       /* bytes from the client */
+    as_ns opened, ready; /* accepted; requests may come, as the TLS handshake is done, if any */
+    as_ns last_active;   /* when the last request ended */
+    as_ns last_received; /* bytes from the client */
     as_ns output_since;  /* when the client last took min_progress; valid while out has bytes */
     size_t output_taken; /* bytes that it has taken since then */
     struct as_conn_addresses *addresses; /* NULL: nobody has asked for them */

@@ -42,7 +42,7 @@ static bool is_idle(const struct as_conn *c)
 
 static void sweep(struct as_conn *c, as_ns now)
 {
-    if (now - c->opened >= c->edge->conf.header_timeout)
+    if (now - c->ready >= c->edge->conf.header_timeout)
         as_conn_close(c, AS_CLOSE_HEADER_TIMEOUT);
 }
 

@@ -225,7 +225,7 @@ static void sweep(struct as_conn *c, as_ns now)
     as_ns since = as_h1_head_since(c->h1.session);
 
     if (since == AS_NEVER && !as_h1_got_request(c->h1.session) && !as_h1_breach(c->h1.session))
-        since = c->opened;
+        since = c->ready;
     if (since != AS_NEVER && now - since >= conf->header_timeout) {
         c->close_reason = AS_CLOSE_HEADER_TIMEOUT;
         as_h1_refuse(c->h1.session, 408,

@@ -63,7 +63,7 @@ static void sweep(struct as_conn *c, as_ns now)
     as_ns block = as_h2_header_block_since(c->h2.session);
 
     if (!as_h2_got_preface(c->h2.session)) {
-        if (now - c->opened >= conf->header_timeout)
+        if (now - c->ready >= conf->header_timeout)
             as_conn_close(c, AS_CLOSE_HEADER_TIMEOUT);
     } else if (block != AS_NEVER && now - block >= conf->header_timeout) {
         as_conn_end(c, AS_CLOSE_HEADER_TIMEOUT, true);

@@ -24,6 +24,16 @@ static void on_more(struct as_task *t)
         c->protocol->on_event(c, UV_READABLE);
 }
 
+/* A part of a record, and what the protocol does not read on. Mostly there is nothing. */
+static void charge_input(struct as_conn *c, size_t n)
+{
+    if (n > c->tls->charged)
+        as_account_charge(c->requests, n - c->tls->charged);
+    else
+        as_account_uncharge(c->requests, c->tls->charged - n);
+    c->tls->charged = n;
+}
+
 int64_t as_conn_read(struct as_conn *c, void *p, size_t n)
 {
     int64_t k;
@@ -31,6 +41,7 @@ int64_t as_conn_read(struct as_conn *c, void *p, size_t n)
     if (!c->tls)
         return as_sock_read(&c->sock, p, n);
     k = as_tls_read(c->tls->session, p, n);
+    charge_input(c, as_tls_kept_input(c->tls->session));
     schedule_more(c);
     if (as_tls_has_output(c->tls->session)) /* an answer of the protocol itself */
         as_conn_schedule_flush(c);
@@ -63,6 +74,11 @@ void as_conn_watch(struct as_conn *c, int events)
         schedule_more(c);
 }
 
+size_t as_conn_kept_output(const struct as_conn *c)
+{
+    return c->tls && c->tls->session ? as_tls_kept_output(c->tls->session) : 0;
+}
+
 /* --- handshakes --- */
 
 static struct as_handshakes *handshakes_of(const struct as_conn *c)
@@ -92,7 +108,22 @@ static bool evict_silent_client(struct as_handshakes *h)
     return true;
 }
 
-int as_conn_tls_start(struct as_conn *c)
+static void refuse(struct as_conn *c, int err)
+{
+    struct as_edge *e = c->edge;
+    uint64_t skipped;
+
+    if (as_edge_may_log(e, AS_CLOSE_HANDSHAKE_REFUSED, &skipped))
+        as_log_event(e->log, AS_LOG_WARN, "handshake_refused", "reason=\"%s\" skipped=%lu",
+                     err == AS_EAGAIN         ? "too many handshakes (--max-handshakes)"
+                     : err == AS_EUNAVAILABLE ? "no certificate is loaded (--tls-cert)"
+                                              : "no memory",
+                     skipped);
+    as_conn_close(c, AS_CLOSE_HANDSHAKE_REFUSED);
+}
+
+/* 0; AS_EAGAIN; AS_EUNAVAILABLE; AS_ENOMEM. */
+static int start_handshake(struct as_conn *c)
 {
     struct as_edge *e = c->edge;
     struct as_conn_tls *t;
@@ -114,11 +145,21 @@ int as_conn_tls_start(struct as_conn *c)
     return 0;
 }
 
+bool as_conn_tls_start(struct as_conn *c)
+{
+    int err = start_handshake(c);
+
+    if (err)
+        refuse(c, err);
+    return !err;
+}
+
 void as_conn_tls_free(struct as_conn *c)
 {
     if (!c->tls)
         return;
     end_handshake(c);
+    charge_input(c, 0);
     as_task_cancel(&c->tls->more);
     as_tls_free(c->tls->session);
     free(c->tls);
@@ -171,6 +212,7 @@ static void finish_handshake(struct as_conn *c)
                                                       : &c->edge->stat.tls_full,
                    1);
     end_handshake(c);
+    c->ready = c->last_active = as_loop_now(c->edge->loop);
     if (alpn.n)
         next = as_str_eq(alpn, AS_STR("h2")) ? &as_conn_h2 : &as_conn_h1;
     c->protocol = next;
@@ -196,6 +238,8 @@ static void take_step(struct as_conn *c)
         err = open_session(c);
     if (!err)
         err = as_tls_handshake(t->session);
+    if (t->session)
+        charge_input(c, as_tls_kept_input(t->session));
     if (err == AS_EAGAIN) {
         bool has_sent = t->session && as_tls_has_sent(t->session);
         bool has_output = t->session && as_tls_has_output(t->session);
@@ -205,7 +249,7 @@ static void take_step(struct as_conn *c)
     } else if (err == AS_EOF) {
         as_conn_close(c, AS_CLOSE_CLIENT);
     } else if (err == AS_ENOMEM) {
-        as_conn_close(c, AS_CLOSE_HANDSHAKE_REFUSED);
+        refuse(c, err);
     } else if (err) {
         as_conn_end(c, AS_CLOSE_HANDSHAKE_FAILED, false);
     } else {

@@ -26,12 +26,13 @@ struct as_conn_tls {
     struct as_tls *session; /* NULL: nothing has come, and silent clients cost nothing */
     struct as_task more;    /* due while bytes wait that polling the socket does not report */
     struct as_list node;    /* during the handshake: of as_handshakes */
+    size_t charged;         /* bytes of requests that wait in the session, charged to c->requests */
     bool handshaking;
 };
 
-/* Makes c speak TLS; call it before anything is read. 0; AS_EAGAIN: too many handshakes are in
- * progress; AS_EUNAVAILABLE: no certificate is loaded; AS_ENOMEM. */
-int as_conn_tls_start(struct as_conn *c);
+/* Makes c speak TLS; call it before anything is read. False: c is closed, as too many handshakes
+ * are in progress, no certificate is loaded or there is no memory; this is logged. */
+bool as_conn_tls_start(struct as_conn *c);
 void as_conn_tls_free(struct as_conn *c); /* without TLS a no-op */
 
 /* As as_sock_read, as_sock_flush and as_sock_watch. */
@@ -39,6 +40,7 @@ int64_t as_conn_read(struct as_conn *c, void *p, size_t n);
 uint32_t as_conn_read_failure(const struct as_conn *c); /* the as_close_reason of a failed read */
 int as_conn_flush(struct as_conn *c);
 void as_conn_watch(struct as_conn *c, int events);
+size_t as_conn_kept_output(const struct as_conn *c); /* encrypted bytes that wait for the socket */
 
 void as_handshakes_init(struct as_handshakes *h, struct as_edge *e);
 

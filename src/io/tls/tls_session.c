@@ -30,7 +30,7 @@ struct as_tls {
     bool more_input;
     bool has_sent;
     bool agreed;         /* the handshake is done */
-    uint32_t n_messages; /* of TLS itself, since then and since the peer's last data */
+    uint32_t n_messages; /* of TLS itself in a row, since then: see max_messages */
     const char *failure;
     enum as_tls_cause cause;
 };
@@ -323,6 +323,16 @@ bool as_tls_has_output(const struct as_tls *t)
     return t->rest.n != 0;
 }
 
+size_t as_tls_kept_output(const struct as_tls *t)
+{
+    return t->rest.n;
+}
+
+size_t as_tls_kept_input(const struct as_tls *t)
+{
+    return t->input.n_kept;
+}
+
 bool as_tls_has_sent(const struct as_tls *t)
 {
     return t->has_sent;
@@ -458,13 +468,13 @@ enum as_tls_cause as_tls_cause(const struct as_tls *t)
 int64_t as_tls_read(struct as_tls *t, void *p, size_t n)
 {
     size_t total = 0;
-    bool had_messages = false;
+    uint32_t n_messages = t->n_messages;
     int err = t->ended;
 
     ERR_clear_error();
     t->buffer->cipher.n = 0;
     as_tls_input_begin(&t->input, &t->buffer->received);
-    while (!err && total < n && !had_messages) {
+    while (!err && total < n && t->n_messages == n_messages) {
         size_t k = 0;
         int rc = SSL_read_ex(t->ssl, (uint8_t *)p + total, n - total, &k);
 
@@ -473,8 +483,6 @@ int64_t as_tls_read(struct as_tls *t, void *p, size_t n)
             err = why_failed(t, rc);
             break;
         }
-        had_messages = t->n_messages != 0;
-        t->n_messages = 0;
         if (!has_bytes(t))
             break; /* the socket is polled for more */
     }
@@ -484,7 +492,11 @@ int64_t as_tls_read(struct as_tls *t, void *p, size_t n)
         ERR_clear_error();
     send_protocol_bytes(t);
     t->ended = err == AS_EAGAIN ? 0 : err;
-    t->more_input = total && (t->ended || ((total == n || had_messages) && has_bytes(t)));
+    t->more_input =
+        total && (t->ended || ((total == n || t->n_messages != n_messages) && has_bytes(t)));
+    /* unless our answers to them wait: a peer that reads none would make us keep ever more */
+    if (total && !t->rest.n)
+        t->n_messages = 0;
     if (as_tls_input_end(&t->input, &t->buffer->received))
         t->ended = AS_EIO;
     return total ? (int64_t)total : err ? err : AS_EAGAIN;
@@ -509,9 +521,4 @@ struct as_str as_tls_alpn(const struct as_tls *t)
 bool as_tls_is_resumed(const struct as_tls *t)
 {
     return SSL_session_reused(t->ssl) == 1;
-}
-
-const char *as_tls_version_name(const struct as_tls *t)
-{
-    return SSL_get_version(t->ssl);
 }

@@ -27,9 +27,10 @@ struct as_tls_buffer {
     uint8_t plain[AS_TLS_RECORD];
     struct as_tls_received received;
 };
-/* max_messages: of TLS itself that a peer may send in a row behind the handshake without data:
- * KeyUpdate (RFC 8446 §4.6.3), a further handshake (which is refused). Each costs us as much as a
- * small request; no peer needs many: BoringSSL allows 32 (its kMaxKeyUpdates). 0: any number. */
+/* max_messages: of TLS itself that a peer may send in a row behind the handshake, without data or
+ * while it does not read our answers to them: KeyUpdate (RFC 8446 §4.6.3), a further handshake
+ * (which is refused). Each costs us as much as a small request; no peer needs many: BoringSSL
+ * allows 32 (its kMaxKeyUpdates). 0: any number. */
 struct as_tls_buffer *as_tls_buffer_new(struct as_loop *loop, uint32_t max_messages);
 void as_tls_buffer_free(struct as_tls_buffer *b); /* NULL is fine */
 
@@ -54,7 +55,7 @@ enum as_tls_cause {
     AS_TLS_CAUSE_UNVERIFIED,           /* the peer's certificate is refused for another reason */
     AS_TLS_CAUSE_CERTIFICATE_REQUIRED, /* the peer says that ours is missing (RFC 8446 §6.2) */
     AS_TLS_CAUSE_CUT_SHORT,            /* the socket has ended, but the session has not */
-    AS_TLS_CAUSE_FLOOD                 /* more than max_messages in a row without data */
+    AS_TLS_CAUSE_FLOOD                 /* more than max_messages in a row */
 };
 enum as_tls_cause as_tls_cause(const struct as_tls *t); /* of the failure */
 
@@ -67,13 +68,15 @@ bool as_tls_has_input(const struct as_tls *t);
  * queue is broken, or no memory. */
 int as_tls_flush(struct as_tls *t, struct as_outq *q);
 bool as_tls_has_output(const struct as_tls *t); /* bytes wait here for the socket */
-bool as_tls_has_sent(const struct as_tls *t);   /* any byte: a server: it has understood a hello */
+/* Encrypted bytes that wait here, between two calls: for the socket, and for as_tls_read. */
+size_t as_tls_kept_output(const struct as_tls *t);
+size_t as_tls_kept_input(const struct as_tls *t);
+bool as_tls_has_sent(const struct as_tls *t); /* any byte: a server: it has understood a hello */
 /* Tells the peer that nothing follows (RFC 8446 §6.1), as far as the socket takes it now. */
 void as_tls_close_notify(struct as_tls *t);
 
 /* What ALPN has chosen (RFC 7301): "h2", "http/1.1"; empty: the peer did not ask. */
 struct as_str as_tls_alpn(const struct as_tls *t);
 bool as_tls_is_resumed(const struct as_tls *t); /* by a ticket: no certificate was needed */
-const char *as_tls_version_name(const struct as_tls *t); /* "TLSv1.3" */
 
 #endif

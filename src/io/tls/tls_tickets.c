@@ -40,10 +40,11 @@ static bool make_key(struct key *k, as_ns now)
 /* Copies the key for new tickets. False: no random numbers. */
 static bool get_current(struct as_tls_tickets *t, struct key *ret_k)
 {
-    as_ns now = t->clock();
     bool ok = true;
+    as_ns now;
 
     pthread_mutex_lock(&t->lock);
+    now = t->clock(); /* not before: another thread may have made a key meanwhile */
     if (t->current.made == AS_NEVER || now - t->current.made >= t->lifetime) {
         t->former = t->current;
         ok = make_key(&t->current, now);
@@ -58,11 +59,12 @@ static bool get_current(struct as_tls_tickets *t, struct key *ret_k)
 /* False: unknown, or too old. *ret_is_old: its ticket is to be replaced. */
 static bool find(struct as_tls_tickets *t, const uint8_t *name, struct key *ret_k, bool *ret_is_old)
 {
-    as_ns now = t->clock();
     const struct key *keys[] = {&t->current, &t->former};
     bool found = false;
+    as_ns now;
 
     pthread_mutex_lock(&t->lock);
+    now = t->clock();
     for (size_t i = 0; i < AS_COUNT(keys) && !found; i++) {
         if (keys[i]->made == AS_NEVER || now - keys[i]->made >= 2 * t->lifetime ||
             memcmp(keys[i]->name, name, NAME) != 0)
@@ -112,6 +114,26 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
     return rc == 1 && is_old ? RENEWED : rc;
 }
 
+/* By SSL_CTX_set_session_ticket_cb(3), behind on_ticket. A certificate that has expired since is
+ * asked for once more, in a full handshake, which then fails. */
+static SSL_TICKET_RETURN on_session(SSL *ssl AS_UNUSED, SSL_SESSION *session,
+                                    const unsigned char *name AS_UNUSED, size_t n AS_UNUSED,
+                                    SSL_TICKET_STATUS status, void *arg AS_UNUSED)
+{
+    X509 *peer = session ? SSL_SESSION_get0_peer(session) : NULL;
+
+    if (peer && X509_cmp_current_time(X509_get0_notAfter(peer)) <= 0)
+        return SSL_TICKET_RETURN_IGNORE_RENEW;
+    switch (status) {
+    case SSL_TICKET_SUCCESS:
+        return SSL_TICKET_RETURN_USE;
+    case SSL_TICKET_SUCCESS_RENEW:
+        return SSL_TICKET_RETURN_USE_RENEW;
+    default:
+        return SSL_TICKET_RETURN_IGNORE_RENEW;
+    }
+}
+
 struct as_tls_tickets *as_tls_tickets_new(as_ns lifetime, as_ns (*clock)(void))
 {
     struct as_tls_tickets *t = as_xalloc(sizeof(*t));
@@ -135,6 +157,7 @@ void as_tls_tickets_use(struct as_tls_tickets *t, SSL_CTX *ctx)
     SSL_CTX_set_timeout(ctx, (long)AS_MAX(t->lifetime / AS_SEC, (as_ns)1));
     SSL_CTX_set_ex_data(ctx, tickets_index, t);
     SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, on_ticket);
+    SSL_CTX_set_session_ticket_cb(ctx, NULL, on_session, NULL);
 }
 
 void as_tls_tickets_free(struct as_tls_tickets *t)

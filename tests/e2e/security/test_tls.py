@@ -1,7 +1,9 @@
 """TLS on the port of clients: who can speak to it, and what it does with those who cannot."""
 
 import asyncio
+import collections
 import json
+import select
 import shutil
 import socket
 import ssl
@@ -223,6 +225,26 @@ class TestClients:
             send()
             assert step(lambda: client.read(4096)).startswith(b"HTTP/1.1 200")
 
+    def test_a_part_of_a_record_counts_as_what_is_held(self, server, authority):
+        """It is of no request yet, but of the budget of requests."""
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = context(authority).wrap_bio(incoming, outgoing, server_hostname="localhost")
+        before = total(server, "anyserve_inflight_bytes")
+        with socket.create_connection(("127.0.0.1", server.port), oip.SECONDS) as s:
+            while True:
+                try:
+                    client.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    s.sendall(outgoing.read())
+                    incoming.write(s.recv(65536))
+            s.sendall(outgoing.read())
+            client.write(b" " * 16384)
+            s.sendall(outgoing.read()[:-1])
+            wait.until(lambda: total(server, "anyserve_inflight_bytes") - before >= 16384, "a record is held")
+            assert total(server, "anyserve_inflight_bytes") - before < 16384 + 100
+        wait.until(lambda: total(server, "anyserve_inflight_bytes") == before, "nothing is held")
+
     def test_the_end_of_a_connection_is_announced(self, server, authority):
         c = context(authority)
         c.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
@@ -308,6 +330,26 @@ class TestWhoIsNotUnderstood:
         assert silent[0].recv(1) == b""  # evicted, or by the timeout on a machine that is very slow
         assert closings(server)["handshake_evicted"] + closings(server)["handshake_timeout"] >= before + 1
         for s in silent:
+            s.close()
+
+    def test_the_header_timeout_begins_when_the_handshake_is_done(self, serve, pair, authority):
+        """Handshakes that took longer than it, whose clients then take a moment for their request, while the sweep comes by."""
+        server = serve("echo.py", *pair.options, "--header-timeout", "1s", "--tls-handshake-timeout", "60s", "--listen", "127.0.0.1:0",
+                       "--threads", "1")
+        clear = ("127.0.0.1", self.clear_port(server))
+        slow = collections.deque(socket.create_connection(("127.0.0.1", server.port), oip.SECONDS) for _ in range(400))
+        with socket.create_connection(clear, oip.SECONDS) as silent:
+            assert silent.recv(1) == b""
+        ready, done = collections.deque(), 0
+        with socket.create_connection(clear, oip.SECONDS) as silent:  # until the sweep has closed this one
+            while slow and not select.select([silent], [], [], 0)[0]:
+                ready.append(context(authority).wrap_socket(slow.popleft(), server_hostname="localhost"))
+                if len(ready) == 5:
+                    with ready.popleft() as s:
+                        assert ask(s).startswith(b"HTTP/1.1 200")
+                    done += 1
+        assert done
+        for s in (*slow, *ready):
             s.close()
 
     def test_two_thousand_silent_clients_keep_nobody_out(self, server, authority):

@@ -103,7 +103,7 @@ def gang_of(server, kind, seen, clients=2):
     return gang.run(wait.SECONDS, lambda gang: seen(gang))
 
 
-@pytest.mark.parametrize("name", sorted(n for n, a in ALL.items() if a.tls and a.reason))
+@pytest.mark.parametrize("name", sorted(n for n, a in ALL.items() if a.tls and a.reason and n != "tls_key_updates_and_data"))
 def test_tls_itself(server, authority, name):
     kind = ALL[name]
     closed = run.closings(server)[0].get(kind.reason, 0)
@@ -140,6 +140,14 @@ def test_silent_clients_do_not_take_the_place_of_one_that_has_said_hello(serve, 
             with contextlib.suppress(ssl.SSLWantReadError):
                 assert session.read(4096).startswith(b"HTTP/1.1 200")
                 break
+
+
+def test_data_between_is_no_help_when_nobody_reads_the_answers(server, authority):
+    kind = ALL["tls_key_updates_and_data"]
+    closed = run.closings(server)[0].get("tls_flood", 0)
+    with healthy_models(server, authority):
+        gang_of(server, kind, lambda gang: run.closings(server)[0].get("tls_flood", 0) > closed, 1)
+    assert run.closings(server)[0].get("tls_flood", 0) > closed
 
 
 @pytest.mark.parametrize("limit, n, closed", [("5", 5, False), ("5", 6, True), ("off", 100, False)])

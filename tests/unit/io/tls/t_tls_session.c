@@ -55,7 +55,7 @@ static void it_waits_for_the_peer(void **state AS_UNUSED)
     shake_hands();
     assert_int_equal(pair.server_rc, 0);
     assert_int_equal(pair.client_rc, 0);
-    assert_string_equal(as_tls_version_name(pair.client), "TLSv1.3");
+    assert_string_equal(SSL_get_version(pair.client_ssl), "TLSv1.3");
     assert_false(as_tls_is_resumed(pair.server));
     assert_int_equal(as_tls_alpn(pair.server).n, 0);
     assert_null(as_tls_failure(pair.server));
@@ -338,17 +338,22 @@ static void a_peer_that_is_gone(void **state AS_UNUSED)
     as_tls_close_notify(pair.server);
 }
 
-/* Sends n KeyUpdates that ask for no answer: the client would count those. */
-static void send_key_updates(int n)
+static void send_key_updates_of(int type, int n)
 {
     struct as_buf *b = &pair.buffer->cipher;
 
     b->n = 0;
     for (int i = 0; i < n; i++) {
-        assert_int_equal(SSL_key_update(pair.client_ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+        assert_int_equal(SSL_key_update(pair.client_ssl, type), 1);
         assert_int_equal(SSL_do_handshake(pair.client_ssl), 1);
     }
     assert_int_equal(write(pair.fd[1], b->p, b->n), b->n);
+}
+
+/* n that ask for no answer: the client would count those. */
+static void send_key_updates(int n)
+{
+    send_key_updates_of(SSL_KEY_UPDATE_NOT_REQUESTED, n);
 }
 
 /* As many as are allowed, again and again, as long as there is data between them. */
@@ -383,6 +388,26 @@ static void any_number_of_key_updates(void **state AS_UNUSED)
     send_key_updates(10 * MESSAGES);
     assert_int_equal(as_tls_read(pair.server, bytes, sizeof(bytes)), AS_EAGAIN);
     assert_int_equal(as_tls_cause(pair.server), AS_TLS_CAUSE_OTHER);
+}
+
+/* Data between them is no help when nobody takes the answers, which would be more and more. */
+static void key_updates_whose_answers_nobody_reads(void **state AS_UNUSED)
+{
+    int size = 4096, rounds = 0;
+    int64_t k = 1;
+
+    agree();
+    assert_int_equal(setsockopt(pair.fd[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
+    while (k == 1) {
+        assert_true(rounds++ < 1000);
+        assert_true(as_tls_kept_output(pair.server) < 4096);
+        send_key_updates_of(SSL_KEY_UPDATE_REQUESTED, MESSAGES);
+        send_text(pair.client, "x");
+        k = as_tls_read(pair.server, bytes, sizeof(bytes));
+    }
+    assert_true(rounds > 2); /* the socket takes some */
+    assert_int_equal(k, AS_EIO);
+    assert_int_equal(as_tls_cause(pair.server), AS_TLS_CAUSE_FLOOD);
 }
 
 /* A read takes the messages before one piece of data, whatever follows. */
@@ -498,6 +523,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_peer_that_is_gone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(key_updates_and_data, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_key_update_too_many, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(key_updates_whose_answers_nobody_reads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(any_number_of_key_updates, set_up, tear_down),
         cmocka_unit_test_setup_teardown(key_updates_between_data, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_of_a_record, set_up, tear_down),

@@ -40,6 +40,11 @@ static int tear_down(void **state AS_UNUSED)
     return 0;
 }
 
+static int accept_any(int ok AS_UNUSED, X509_STORE_CTX *store AS_UNUSED)
+{
+    return 1;
+}
+
 /* A connection that offers `session` (NULL: none). Returns its newest ticket. */
 static SSL_SESSION *connect_to(SSL_CTX *to, SSL_SESSION *session, bool *ret_resumed)
 {
@@ -157,6 +162,38 @@ static void other_keys_and_no_keys(void **state AS_UNUSED)
     as_tls_tickets_free(NULL);
 }
 
+/* The server accepted the certificate when it was valid, which the callback stands for. */
+static void a_client_whose_certificate_has_expired_since(void **state AS_UNUSED)
+{
+    static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+    static const struct {
+        const char *name;
+        long until;
+        bool resumes;
+    } rows[] = {{"valid", DAY, true}, {"expired", -DAY, false}};
+
+    SSL_CTX_set_verify(server, SSL_VERIFY_PEER, accept_any);
+    SSL_CTX_set_session_id_context(server, (const unsigned char *)"x", 1);
+    for (size_t i = 0; i < AS_COUNT(rows); i++) {
+        struct certificate c =
+            make_certificate(&pair_authority, rows[i].name, NULL, -2 * DAY, rows[i].until);
+
+        assert_int_equal(SSL_CTX_use_certificate(client, c.x), 1);
+        assert_int_equal(SSL_CTX_use_PrivateKey(client, c.key), 1);
+        for (size_t k = 0; k < AS_COUNT(versions); k++) {
+            SSL_SESSION *session;
+            bool resumed;
+
+            SSL_CTX_set_max_proto_version(client, versions[k]);
+            session = connect_to(server, NULL, &resumed);
+            assert_int_equal(SSL_SESSION_is_resumable(session), 1);
+            assert_int_equal(resumes(server, session), rows[i].resumes);
+            SSL_SESSION_free(session);
+        }
+        free_certificate(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +202,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_ticket_of_an_old_key_is_replaced, set_up, tear_down),
         cmocka_unit_test_setup_teardown(several_contexts_share_keys, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_keys_and_no_keys, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_client_whose_certificate_has_expired_since, set_up,
+                                        tear_down),
     };
 
     return cmocka_run_group_tests(tests, make_pair_certificate, remove_pair_certificate);
