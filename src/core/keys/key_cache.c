@@ -19,8 +19,9 @@ void as_key_cache_set_table(struct as_key_cache *c, struct as_key_table *t)
 {
     uint32_t n = 16;
 
+    as_key_table_ref(t); /* before the former one is given up: it may be the same */
     as_key_cache_fini(c);
-    c->table = as_key_table_ref(t);
+    c->table = t;
     while (n < AS_KEY_CACHE_SETS && n < 2 * as_key_table_count(t))
         n *= 2;
     c->n_sets = n;

@@ -6,11 +6,11 @@
 
 #include <string.h>
 
+/* Formats of the files: proc(5), cgroups(7); memory.max and memory.events of v2,
+ * memory.limit_in_bytes and memory.oom_control of v1. */
 #define PATH_BYTES AS_CGROUP_PATH
 #define FILE_BYTES 16384 /* more than any of these files has */
 
-/* Formats: proc(5), cgroups(7); memory.max and memory.events of v2, memory.limit_in_bytes and
- * memory.oom_control of v1. */
 /* Reads the whole file; such files have no size. False: there is none, or it is empty. */
 static bool read_small_file(const char *root, const char *path, char ret_text[FILE_BYTES])
 {

@@ -86,7 +86,10 @@ static void a_new_table_is_used_at_once(void **state AS_UNUSED)
     assert_null(find(&c, 1));
     assert_non_null(find(&c, 2));
     as_key_table_unref(t);
-    as_key_table_unref(next);
+    as_key_table_unref(next); /* the cache has the only reference … */
+    as_key_cache_set_table(&c, next);
+    assert_int_equal(as_key_table_count(next), 1); /* … and gets the table once more */
+    assert_non_null(find(&c, 2));
     as_key_cache_fini(&c);
 }
 
