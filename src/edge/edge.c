@@ -75,7 +75,8 @@ bool as_edge_may_log(struct as_edge *e, uint32_t kind, uint64_t *ret_skipped)
 
 bool as_edge_is_ready(const struct as_edge *e)
 {
-    return !e->shutting_down && as_fleet_ready(e->client.fleet);
+    return !e->shutting_down && (!e->conf.api_keys || e->keys.table) &&
+           as_fleet_ready(e->client.fleet);
 }
 
 bool as_edge_is_model_ready(const struct as_edge *e, const struct as_model *m)

@@ -239,7 +239,8 @@ int as_edge_adopt(struct as_edge *e, int fd);
  * loop when no connection is left. successor: a socket to the dispatcher that takes over
  * connections, owned by the edge from here on; or -1. */
 void as_edge_drain(struct as_edge *e, int successor, void (*drained)(void *arg), void *arg);
-/* From now on these API keys are valid; a reference is taken. Before the first call, none is. */
+/* From now on these API keys are valid; a reference is taken. Before the first call
+ * the edge is not ready, and answers only what probes ask. */
 void as_edge_set_keys(struct as_edge *e, struct as_key_table *t);
 /* The server is about to shut down. The edge goes on serving, but reports that neither the server
  * nor any model is ready. */

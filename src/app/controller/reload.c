@@ -152,9 +152,10 @@ struct as_reload *as_reload_new(struct as_loop *loop, const struct as_option_set
     r = as_xalloc(sizeof(*r));
     *r = (struct as_reload){
         .loop = loop, .opts = opts, .control_api = control_api, .log = log, .err_fd = err_fd};
-    if (as_file_watch_new(&r->watch, loop, on_change, r) < 0) {
+    if (as_file_watch_new(&r->watch, on_change, r) < 0 || as_file_watch_start(r->watch, loop) < 0) {
         as_log_event(log, AS_LOG_ERROR, "no_reload", "reason=\"files cannot be watched: %s\"",
                      strerror(errno));
+        as_file_watch_close(r->watch);
         free(r);
         return NULL;
     }

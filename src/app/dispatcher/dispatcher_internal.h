@@ -40,12 +40,12 @@ struct as_client_lane { /* an event loop with its thread and its clients; lane 0
     pthread_t thread;
 };
 
-/* --api-keys: dispatcher_keys.c. While a thread reads the files, `former`, `unused`, `result` and
- * `why` are that thread's. */
+/* --api-keys: dispatcher_keys.c. While a thread reads the files, `former`, `result` and `why` are
+ * that thread's. */
 struct as_dispatcher_keys {
     struct as_key_table *table; /* the newest one; NULL: none was read */
-    struct as_key_table *older; /* the one before, which the next reading frees; or NULL */
-    struct as_key_table *former, *unused, *result;
+    struct as_list deliveries;  /* of tables to lanes, which not all have opened */
+    struct as_key_table *former, *result;
     struct as_buf why;
 };
 
@@ -54,6 +54,8 @@ struct as_dispatcher_reload {
     struct as_tls_conf conf;
     struct as_tls_server *tls;   /* NULL: no certificate is given */
     struct as_file_watch *watch; /* of the files; NULL: they are not watched */
+    struct as_file_watch *next;  /* the thread's: replaces it, since links may lead elsewhere now */
+    int watch_errno;             /* the thread's; 0: all are watched */
     struct as_timer settle;      /* after a change: several files may be written one by one */
     bool reading;                /* the thread runs */
     bool asked;                  /* … and somebody waits for the outcome */
@@ -164,11 +166,11 @@ void as_dispatcher_reload_close(struct as_dispatcher *d); /* the loops have ende
 /* Reads the file of --api-keys, if there is one, for the lanes and the status port's edge, which
  * exist. */
 void as_dispatcher_keys_open(struct as_dispatcher *d);
-/* Before, on and after the thread of a reading. _take publishes what was read, unless `drop`, and
- * logs it. False: it could not be read; d->keys.why says why. */
+/* Before, on and after the thread of a reading. _take publishes what was read, unless the
+ * dispatcher stops, and logs it. False: it could not be read; d->keys.why says why. */
 void as_dispatcher_keys_prepare(struct as_dispatcher *d);
 void as_dispatcher_keys_read(struct as_dispatcher *d);
-bool as_dispatcher_keys_take(struct as_dispatcher *d, bool drop);
+bool as_dispatcher_keys_take(struct as_dispatcher *d);
 void as_dispatcher_keys_close(struct as_dispatcher *d); /* lanes have ended; before their loop */
 
 /* --- dispatcher_shutdown.c --- */

@@ -31,6 +31,8 @@ static void log_certificates(const struct as_dispatcher *d)
                      r->conf.server.n, as_tls_server_not_after(r->tls));
 }
 
+static void start_reading(struct as_dispatcher *d, bool asked);
+
 static void write_outcome(const struct as_dispatcher *d, bool keys_failed)
 {
     const struct as_dispatcher_reload *r = &d->reload;
@@ -48,26 +50,90 @@ static void write_outcome(const struct as_dispatcher *d, bool keys_failed)
     as_buf_fini(&text);
 }
 
-static void start_reading(struct as_dispatcher *d, bool asked);
+/* --- watching --- */
 
-/* If a file has changed meanwhile, what was read may be older than another one's outcome. */
+static void on_change(void *ctx)
+{
+    struct as_dispatcher *d = ctx;
+
+    as_timer_set(&d->reload.settle, as_loop_now(d->lanes[0].loop) + SETTLE);
+}
+
+static void add_path(char **paths, uint32_t *n, const char *file)
+{
+    if (file[0])
+        paths[(*n)++] = as_str_dup(as_str_of(file));
+}
+
+/* Before the files are read: what changes while they are read is not missed. */
+static void prepare_watch(struct as_dispatcher *d)
+{
+    struct as_dispatcher_reload *r = &d->reload;
+    const struct as_tls_server_conf *c = &r->conf.server;
+    char **paths = as_xalloc((2 * (size_t)c->n + 2) * sizeof(*paths));
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->n; i++) {
+        add_path(paths, &n, c->certs[i]);
+        add_path(paths, &n, c->keys[i]);
+    }
+    add_path(paths, &n, c->client_ca ? c->client_ca : "");
+    add_path(paths, &n, as_option_str(d->opts, AS_OPT_API_KEYS));
+    r->watch_errno = 0;
+    if (n && (as_file_watch_new(&r->next, on_change, d) || as_file_watch_set(r->next, paths, n)))
+        r->watch_errno = errno;
+    for (uint32_t i = 0; i < n; i++)
+        free(paths[i]);
+    free(paths);
+}
+
+/* The one before stays if it has more than the new one: the user's inotify watches are used up, or
+ * a folder has gone. */
+static void take_watch(struct as_dispatcher *d)
+{
+    struct as_dispatcher_reload *r = &d->reload;
+    struct as_file_watch *next = r->next;
+
+    r->next = NULL;
+    if (next && !(r->watch_errno && r->watch)) {
+        if (as_file_watch_start(next, d->lanes[0].loop)) {
+            r->watch_errno = errno;
+        } else {
+            as_file_watch_close(r->watch);
+            r->watch = next;
+            next = NULL;
+        }
+    }
+    as_file_watch_close(next);
+    if (r->watch_errno)
+        as_log_event(&d->log, AS_LOG_WARN, "reload_not_watched",
+                     "reason=\"%s\" action=\"use anyserve reload\"", strerror(r->watch_errno));
+}
+
+/* --- reading --- */
+
+/* If a file has changed meanwhile, or somebody has asked again, another reading follows. What was
+ * read is used all the same: files may change more often than a reading takes. Whoever asked
+ * meanwhile waits for that one's outcome, and so do all who wait, since they read the same file. */
 static void end_reading(struct as_dispatcher *d)
 {
     struct as_dispatcher_reload *r = &d->reload;
-    bool again = r->again && d->phase != AS_DISPATCHER_STOPPING;
-    bool asked = r->asked || r->again_asked, keys_failed;
+    bool again = r->again && d->phase != AS_DISPATCHER_STOPPING, again_asked = r->again_asked;
+    bool keys_failed;
 
     log_certificates(d);
-    keys_failed = !as_dispatcher_keys_take(d, again || d->phase == AS_DISPATCHER_STOPPING);
+    take_watch(d);
+    keys_failed = !as_dispatcher_keys_take(d);
     r->again = r->again_asked = false;
-    if (again)
-        start_reading(d, asked);
-    else if (asked)
+    if ((r->asked || again_asked) && !(again && again_asked))
         write_outcome(d, keys_failed);
+    if (again)
+        start_reading(d, again_asked);
 }
 
 static void read_files(struct as_dispatcher *d)
 {
+    prepare_watch(d);
     load_certificates(&d->reload);
     as_dispatcher_keys_read(d);
 }
@@ -126,47 +192,6 @@ static void on_settled(struct as_timer *t)
         start_reading(d, false);
 }
 
-static void on_change(void *ctx)
-{
-    struct as_dispatcher *d = ctx;
-
-    as_timer_set(&d->reload.settle, as_loop_now(d->lanes[0].loop) + SETTLE);
-}
-
-/* Mounted secrets are links through a link `..data` in the same folder, which a change replaces
- * (Kubernetes, "Secrets": mounted secrets are updated automatically). */
-static void add_path(char **paths, uint32_t *n, const char *file)
-{
-    const char *slash = strrchr(file, '/');
-
-    if (!file[0])
-        return;
-    paths[(*n)++] = as_str_dup(as_str_of(file));
-    paths[(*n)++] = as_str_format("%.*s..data", slash ? (int)(slash + 1 - file) : 0, file);
-}
-
-static void watch_files(struct as_dispatcher *d)
-{
-    struct as_dispatcher_reload *r = &d->reload;
-    const struct as_tls_server_conf *c = &r->conf.server;
-    char **paths = as_xalloc((2 * (size_t)c->n + 2) * 2 * sizeof(*paths));
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < c->n; i++) {
-        add_path(paths, &n, c->certs[i]);
-        add_path(paths, &n, c->keys[i]);
-    }
-    add_path(paths, &n, c->client_ca ? c->client_ca : "");
-    add_path(paths, &n, as_option_str(d->opts, AS_OPT_API_KEYS));
-    if (n && (as_file_watch_new(&r->watch, d->lanes[0].loop, on_change, d) ||
-              as_file_watch_set(r->watch, paths, n)))
-        as_log_event(&d->log, AS_LOG_WARN, "reload_not_watched",
-                     "reason=\"%s\" action=\"use anyserve reload\"", strerror(errno));
-    for (uint32_t i = 0; i < n; i++)
-        free(paths[i]);
-    free(paths);
-}
-
 int as_dispatcher_reload_open(struct as_dispatcher *d)
 {
     struct as_dispatcher_reload *r = &d->reload;
@@ -174,7 +199,8 @@ int as_dispatcher_reload_open(struct as_dispatcher *d)
     as_timer_init(&r->settle, d->lanes[0].loop, on_settled);
     if (as_tls_conf_read(&r->conf, d->opts, &r->why))
         return AS_EIO;
-    watch_files(d); /* first: a change while they are read is not missed */
+    prepare_watch(d);
+    take_watch(d);
     if (r->conf.server.n)
         r->tls = as_tls_server_new(&r->conf.server);
     load_certificates(r);
@@ -189,9 +215,10 @@ void as_dispatcher_reload_close(struct as_dispatcher *d)
 
     if (r->reading) { /* its letter was not opened: the loop has ended */
         pthread_join(r->thread, NULL);
-        (void)as_dispatcher_keys_take(d, true);
+        (void)as_dispatcher_keys_take(d);
     }
     as_timer_close(&r->settle, NULL);
+    as_file_watch_close(r->next);
     as_file_watch_close(r->watch);
     as_buf_fini(&r->why);
 }

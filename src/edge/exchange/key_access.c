@@ -40,8 +40,19 @@ static bool refuse_key(struct as_exchange *x, enum as_key_refusal why)
     return false;
 }
 
+/* Without a table it is not known which keys are valid: to ask for another one would not help. */
+static bool check_table(struct as_exchange *x)
+{
+    if (!x->edge->keys.table)
+        as_exchange_fail(x, AS_EUNAVAILABLE,
+                         "the server has no valid file of API keys: see its log");
+    return x->edge->keys.table != NULL;
+}
+
 void as_key_access_refuse(struct as_exchange *x)
 {
+    if (!check_table(x))
+        return;
     if (x->key)
         refuse(x, AS_KEY_NOT_ALLOWED, 0,
                "this API key may not be used for that: ask for a key that may");
@@ -196,6 +207,8 @@ bool as_key_access_check_request(struct as_exchange *x)
             as_key_access_release(x);
         return true;
     }
+    if (!check_table(x))
+        return false;
     if (why != AS_KEY_ACCEPTED)
         return refuse_key(x, why);
     /* of this call each message is a request */
@@ -206,7 +219,7 @@ bool as_key_access_check_operator(struct as_exchange *x)
 {
     enum as_key_refusal why = find_key(x);
 
-    if (x->state != AS_EXCHANGE_RECEIVING)
+    if (x->state != AS_EXCHANGE_RECEIVING || !check_table(x))
         return false;
     if (why != AS_KEY_ACCEPTED)
         return refuse_key(x, why);

@@ -36,7 +36,8 @@ bool as_key_access_check_application(struct as_exchange *x, struct as_str applic
 bool as_key_access_check_unknown(struct as_exchange *x);
 /* Something that concerns the whole server. */
 bool as_key_access_check_server(struct as_exchange *x);
-/* Fails with NOT_ALLOWED, or UNAUTHENTICATED if there is no key. */
+/* Fails with NOT_ALLOWED, or UNAUTHENTICATED if there is no key; like all of these with UNAVAILABLE
+ * while the server has no valid file of keys. */
 void as_key_access_refuse(struct as_exchange *x);
 
 /* Whether the names are in lists for this client. */

@@ -2,11 +2,14 @@
 
 #include "base/str.h"
 
-#include <errno.h>
+#include <limits.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#define CHANGE_EVENTS (IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE)
+/* IN_ATTRIB: a mode or an owner, which may be why a file could not be read. */
+#define CHANGE_EVENTS                                                                              \
+    (IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_ATTRIB)
+#define LINKS_MAX 40u /* as the kernel follows: path_resolution(7) */
 
 struct file {
     int folder; /* watch descriptor */
@@ -15,10 +18,12 @@ struct file {
 
 struct as_file_watch {
     struct as_sock sock;
+    int fd;       /* the sock's when it is started, and its own until then */
+    bool started; /* the loop has the sock */
     void (*changed)(void *ctx);
     void *ctx;
     struct file *files;
-    uint32_t n;
+    uint32_t n, room;
 };
 
 static bool is_watched_file(const struct as_file_watch *w, const struct inotify_event *e)
@@ -51,31 +56,99 @@ static void on_event(struct as_sock *s, int events AS_UNUSED)
         w->changed(w->ctx);
 }
 
-int as_file_watch_new(struct as_file_watch **ret_w, struct as_loop *loop,
-                      void (*changed)(void *ctx), void *ctx)
+int as_file_watch_new(struct as_file_watch **ret_w, void (*changed)(void *ctx), void *ctx)
 {
-    struct as_file_watch *w = as_xalloc(sizeof(*w));
     int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    struct as_file_watch *w;
 
-    *w = (struct as_file_watch){.changed = changed, .ctx = ctx};
-    if (fd < 0 || as_sock_open(&w->sock, loop, fd, on_event) < 0) {
-        free(w);
+    if (fd < 0)
         return AS_EIO;
-    }
+    w = as_xalloc(sizeof(*w));
+    *w = (struct as_file_watch){.fd = fd, .changed = changed, .ctx = ctx};
     *ret_w = w;
     return 0;
 }
 
-static int watch_folder(const struct as_file_watch *w, const char *path)
+int as_file_watch_start(struct as_file_watch *w, struct as_loop *loop)
 {
-    char *folder = as_str_dup(as_str_of(path)), *slash = strrchr(folder, '/');
-    int wd;
+    w->started = as_sock_open(&w->sock, loop, w->fd, on_event) == 0;
+    if (!w->started)
+        w->fd = -1; /* it was closed */
+    return w->started ? 0 : AS_EIO;
+}
 
-    if (slash)
-        slash[slash == folder ? 1 : 0] = 0;
-    wd = inotify_add_watch(w->sock.fd, slash ? folder : ".", CHANGE_EVENTS);
-    free(folder);
-    return wd;
+/* --- which names of which folders --- */
+
+static bool watch_name(struct as_file_watch *w, const char *folder, const char *name)
+{
+    int wd = inotify_add_watch(w->fd, folder, CHANGE_EVENTS);
+
+    if (wd < 0)
+        return false;
+    if (w->n == w->room) {
+        w->room = AS_MAX(2 * w->room, 8u);
+        w->files = as_xrealloc(w->files, w->room * sizeof(*w->files));
+    }
+    w->files[w->n++] = (struct file){wd, as_str_dup(as_str_of(name))};
+    return true;
+}
+
+/* How far a path was followed. */
+struct walk {
+    char *folder; /* without symbolic links */
+    char *rest;   /* of the path, from there */
+    uint32_t links;
+};
+
+static void replace(char **old, char *next)
+{
+    free(*old);
+    *old = next;
+}
+
+/* One component of the path. A link is watched where it lies, and so is the file in the end; both
+ * before it is read whether the name is a link, so that none is missed that changes meanwhile.
+ * False: cannot be watched. */
+static bool step(struct as_file_watch *w, struct walk *k)
+{
+    size_t from = strspn(k->rest, "/"), n = strcspn(k->rest + from, "/");
+    char *name = as_str_format("%.*s", (int)n, k->rest + from);
+    char *path = as_str_format("%s/%s", k->folder, name);
+    char *rest = as_str_dup(as_str_of(k->rest + from + n)), target[PATH_MAX];
+    bool last = !rest[strspn(rest, "/")], ok = true;
+    ssize_t len = readlink(path, target, sizeof(target) - 1);
+
+    if (len >= 0 || last) {
+        ok = watch_name(w, k->folder, name);
+        len = readlink(path, target, sizeof(target) - 1);
+    }
+    if (len >= 0) {
+        target[len] = 0;
+        replace(&k->rest, as_str_format("%s%s", target, rest));
+        if (target[0] == '/')
+            replace(&k->folder, as_str_dup(AS_STR("/")));
+        ok = ok && ++k->links <= LINKS_MAX;
+        free(path);
+        free(rest);
+    } else {
+        replace(&k->folder, path);
+        replace(&k->rest, rest);
+    }
+    free(name);
+    return ok;
+}
+
+static bool watch_path(struct as_file_watch *w, const char *path)
+{
+    struct walk k = {.folder = as_str_dup(as_str_of(path[0] == '/' ? "/" : ".")),
+                     .rest = as_str_dup(as_str_of(path))};
+    bool ok = true;
+
+    while (ok && k.rest[strspn(k.rest, "/")])
+        ok = step(w, &k);
+    free(k.folder);
+    free(k.rest);
+    return ok;
 }
 
 static void free_files(struct file *files, uint32_t n)
@@ -99,22 +172,14 @@ uint32_t as_file_watch_set(struct as_file_watch *w, char *const *paths, uint32_t
     struct file *old = w->files;
     uint32_t n_old = w->n, missed = 0;
 
-    w->files = as_xalloc((n + 1) * sizeof(*w->files));
-    w->n = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const char *slash = strrchr(paths[i], '/');
-        int folder = watch_folder(w, paths[i]);
-
-        if (folder < 0)
-            missed++;
-        else
-            w->files[w->n++] =
-                (struct file){folder, as_str_dup(as_str_of(slash ? slash + 1 : paths[i]))};
-    }
+    w->files = NULL;
+    w->n = w->room = 0;
+    for (uint32_t i = 0; i < n; i++)
+        missed += !watch_path(w, paths[i]);
     /* a folder has one watch however often it was added: remove those that no file needs */
     for (uint32_t i = 0; i < n_old; i++) {
         if (!is_folder_watched(w, old[i].folder))
-            inotify_rm_watch(w->sock.fd, old[i].folder);
+            inotify_rm_watch(w->fd, old[i].folder);
     }
     free_files(old, n_old);
     return missed;
@@ -131,6 +196,12 @@ void as_file_watch_close(struct as_file_watch *w)
         return;
     free_files(w->files, w->n);
     w->files = NULL;
-    w->n = 0;
-    as_sock_close(&w->sock, on_closed);
+    w->n = w->room = 0;
+    if (w->started) {
+        as_sock_close(&w->sock, on_closed);
+        return;
+    }
+    if (w->fd >= 0)
+        close(w->fd);
+    free(w);
 }

@@ -1,11 +1,14 @@
 """API keys: --api-keys and `anyserve keys`, with curl, httpx, grpcio, tritonclient and websockets."""
 
+import hashlib
 import json
 import os
 import queue
 import re
+import signal
 import stat
 import subprocess
+import threading
 from pathlib import Path
 
 import grpc
@@ -349,13 +352,11 @@ class TestReload:
         keyed.change(lambda: keyed.file.write_text(good))
 
     def test_a_file_that_others_may_read_changes_nothing(self, keyed):
-        good, since = keyed.file.read_text(), len(keyed.server.log.lines)
+        since = len(keyed.server.log.lines)
         keyed.file.chmod(0o644)
-        keyed.file.write_text(good)
         keyed.server.log.wait("keys_reload_failed.*may be used by others", since)
         assert keyed.infer("iris", keyed.keys["all"]).status_code == 200
-        keyed.file.chmod(0o600)
-        keyed.change(lambda: keyed.file.write_text(good))
+        keyed.change(lambda: keyed.file.chmod(0o600))
 
     def test_counters_survive(self, keyed):
         key = keyed.keys["rated"]
@@ -367,6 +368,94 @@ class TestReload:
         keyed.server.replace_dispatcher()
         wait.until(lambda: keyed.infer("iris", keyed.keys["all"]).status_code == 200, lambda: keyed.server.log.text())
         assert keyed.infer("iris", WRONG).status_code == 401
+
+
+class TestFile:
+    """Servers of their own."""
+
+    @pytest.fixture
+    def start(self, serve):
+        def begin(file, keys, *options):
+            server = serve("echo.py", "--api-keys", file, "--threads", "2", *options)
+            server.expected += ["keys_reload_failed", "no_api_keys", "dispatcher"]
+            return Keyed(server, file, keys)
+
+        return begin
+
+    def test_a_link(self, start, tmp_path):
+        """`keys` changes what it leads to; the link may be replaced by another one, as Kubernetes does."""
+        folders = [tmp_path / name for name in ("here", "first", "second")]
+        for f in folders:
+            f.mkdir()
+        link, files = folders[0] / "keys", [f / "keys" for f in folders[1:]]
+        link.symlink_to(files[0])
+        old, new = (add(f, "a") for f in files)
+        k = start(link, {})
+        assert (k.ask("/v2", old).status_code, k.ask("/v2", new).status_code) == (200, 401)
+        added = k.change(lambda: add(link, "b"))
+        assert link.is_symlink() and k.ask("/v2", added).status_code == 200
+        k.change(lambda: command("revoke", "a", "--file", link))
+        wait.until(lambda: k.ask("/v2", old).status_code == 401, "it is revoked")
+
+        def lead_elsewhere():
+            (folders[0] / "fresh").symlink_to(files[1])
+            (folders[0] / "fresh").rename(link)
+
+        k.change(lead_elsewhere)
+        wait.until(lambda: k.ask("/v2", new).status_code == 200, "the second file is used")
+        k.change(lambda: command("revoke", "a", "--file", files[1]))
+        wait.until(lambda: k.ask("/v2", new).status_code == 401, "it is revoked")
+
+    def test_a_new_dispatcher_without_a_valid_file(self, start, tmp_path):
+        """The keys may be good: nobody is told to ask for another one, and the server gets no requests."""
+        file = tmp_path / "keys"
+        key = add(file, "a")
+        k = start(file, {})
+        good, text = file.read_text(), "the server has no valid file of API keys: see its log"
+        file.write_text(good + 'name="x" sha256=1\n')
+        k.server.log.wait("keys_reload_failed")
+        k.server.replace_dispatcher()
+        k.server.log.wait(r'event=no_api_keys reason="[^"]*keys:\d+: .name. must be[^"]*" action="requests are refused')
+        wait.until(k.server.all_ready, "the replica is back")
+        for sent in key, WRONG, None:
+            r = k.ask("/v2/models/echo", sent)
+            assert (r.status_code, r.json()["error"]) == (503, text)
+            assert k.code("ModelInfer", oip.infer_request("echo", {"x": np.array([5])}), sent) == (grpc.StatusCode.UNAVAILABLE, text)
+            assert k.health("echo", sent) == grpc.StatusCode.UNAVAILABLE
+        assert k.refusals()["wrong"] == k.refusals()["missing"] == "0"
+        for _ in range(4):  # both threads
+            assert k.ask("/v2/health/ready").status_code == 503
+            assert k.ask("/v2/health/live").status_code == k.ask("/-/healthz").status_code == 200
+            with oip.Client(k.server.address) as c:
+                assert c.call("ServerLive").live and not c.call("ServerReady").ready
+            assert k.health("") == k.health("inference.GRPCInferenceService") == b"\x08\x02"
+        k.change(lambda: file.write_text(good))
+        wait.until(lambda: k.ask("/v2/health/ready").status_code == 200 and k.health("") == b"\x08\x01", "it is ready")
+        assert k.ask("/v2/models/echo", key).status_code == 200
+        assert k.ask("/v2/models/echo", WRONG).status_code == 401
+
+    def test_changes_that_come_faster_than_they_are_read(self, start, tmp_path):
+        file = tmp_path / "keys"
+        key = add(file, "a")
+        with open(file, "a") as f:
+            f.writelines(f"name=k{i} sha256={hashlib.sha256(b'%d' % i).hexdigest()}\n" for i in range(50_000))
+        k = start(file, {})
+        added = add(file, "b")
+
+        supervisor, done = k.server.supervisor, threading.Event()
+
+        def ask_again():
+            while not done.is_set():
+                os.kill(supervisor, signal.SIGHUP)  # many in the time of one reading
+
+        thread = threading.Thread(target=ask_again)
+        thread.start()
+        try:
+            wait.until(lambda: k.ask("/v2", added).status_code == 200, "what was read is used")
+        finally:
+            done.set()
+            thread.join()
+        assert k.ask("/v2", key).status_code == 200
 
 
 class TestCanary:

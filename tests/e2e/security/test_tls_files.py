@@ -12,7 +12,7 @@ import grpc
 import httpx
 import pytest
 
-from security.certificates import Authority, encrypt
+from security.certificates import Authority, Pair, encrypt
 from support import paths, wait
 from support.process.upgrading import Upgrade
 from support.protocol import oip, prometheus
@@ -149,6 +149,18 @@ class TestReload:
             assert client.get(f"https://localhost:{server.port}/v2/health/live").status_code == 200
         server.log.wait("event=certificates_reloaded")
         assert prometheus.total(prometheus.parse(server.metrics()), "anyserve_connections_closed_total") >= 0
+
+    def test_files_behind_links(self, serve, fresh, tmp_path):
+        """As certbot leaves them: `live` has links to `archive`."""
+        (tmp_path / "live").mkdir()
+        pair = fresh.server()
+        links = Pair(tmp_path / "live/cert.pem", tmp_path / "live/cert.key")
+        links.cert.symlink_to(pair.cert), links.key.symlink_to(pair.key)
+        server = serve("echo.py", *links.options)
+        first = serial(server, fresh)
+        pair.replace_by(fresh.server("renewed"))
+        wait.until(lambda: serial(server, fresh) != first, "the new certificate is used")
+        server.expect_error("certificates_reload_failed")  # of the watch, which may come between two renames
 
     def test_a_secret_of_kubernetes(self, serve, fresh, tmp_path):
         volume = tmp_path / "volume"
