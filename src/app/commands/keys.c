@@ -5,6 +5,9 @@
 #include "ctl/state/key_file.h"
 #include "io/random.h"
 
+#include <errno.h>
+#include <signal.h>
+
 /* Fails with the option and what is wrong with its value. */
 static int wrong_value(enum as_option_id id, struct as_buf *why)
 {
@@ -76,23 +79,42 @@ static int check_names(const struct as_key_line *k)
                : AS_EXIT_CODE_OK;
 }
 
+/* Nobody has the key: its line would be one that nobody can use, and its name would be taken. */
+static int take_back(const char *path, struct as_str name, int error)
+{
+    struct as_buf text = {0}, why = {0};
+    int rc = as_key_file_revoke(path, name, AS_KEY_FILE_LOCK_WAIT, &why);
+
+    as_buf_printf(&text, "cannot print the new key: %s. ", strerror(error));
+    if (rc)
+        as_buf_printf(&text, "It could not be taken out of %s again, revoke it: %.*s", path,
+                      AS_STR_FMT(as_buf_slice(&why)));
+    else
+        as_buf_printf(&text, "It was taken out of %s again", path);
+    as_buf_fini(&why);
+    return as_print_plain_error(&text, AS_EXIT_CODE_FAILED);
+}
+
 /* Makes a key, writes its digest into the file and then prints it. */
 static int add_key(const char *path, struct as_key_line *k)
 {
     uint8_t bytes[AS_KEY_BYTES];
     char text[AS_KEY_TEXT + 1];
     struct as_buf err = {0};
-    int rc;
+    int rc, error = 0;
 
+    signal(SIGPIPE, SIG_IGN); /* if nobody reads the key, it is taken back */
     as_random_bytes(bytes, sizeof(bytes));
     as_key_text(bytes, text);
     as_sha256((struct as_str){text, AS_KEY_TEXT}, k->digest);
-    rc = as_key_file_add(path, k, &err);
-    if (!rc)
-        printf("%s\n", text);
+    rc = as_key_file_add(path, k, AS_KEY_FILE_LOCK_WAIT, &err);
+    if (!rc && (printf("%s\n", text) < 0 || fflush(stdout) != 0))
+        error = errno;
     explicit_bzero(bytes, sizeof(bytes));
     explicit_bzero(text, sizeof(text));
-    return rc ? print_failure(rc, &err) : AS_EXIT_CODE_OK;
+    if (rc)
+        return print_failure(rc, &err);
+    return error ? take_back(path, k->name, error) : AS_EXIT_CODE_OK;
 }
 
 static int add_main(const struct as_option_set *o, const char *path)
@@ -112,7 +134,7 @@ static int add_main(const struct as_option_set *o, const char *path)
     k.applications = as_buf_slice(&applications);
     if (code == AS_EXIT_CODE_OK) {
         as_key_line_put(&k, &line);
-        if (line.n > AS_KEY_LINE_MAX) {
+        if (line.n - 1 > AS_KEY_LINE_MAX) { /* without its end */
             as_buf_fini(&line);
             as_buf_printf(&line, "the patterns are too long: a key has at most %u bytes of text",
                           AS_KEY_LINE_MAX);
@@ -167,7 +189,7 @@ static int list_main(const char *path)
 static int revoke_main(const char *path, const char *name)
 {
     struct as_buf err = {0};
-    int rc = as_key_file_revoke(path, as_str_of(name), &err);
+    int rc = as_key_file_revoke(path, as_str_of(name), AS_KEY_FILE_LOCK_WAIT, &err);
 
     return rc ? print_failure(rc, &err) : AS_EXIT_CODE_OK;
 }

@@ -20,11 +20,14 @@ int as_key_file_load(const char *path, uint32_t most, const struct as_key_table 
 /* Calls `each` for every key of the file, in their order. 0, or as as_key_file_load. */
 int as_key_file_list(const char *path, void (*each)(const struct as_key_line *k, void *ctx),
                      void *ctx, struct as_buf *err);
+/* Changes are made one after the other: `wait` bounds the time for which another one is waited for.
+ * Links stay, and the file that they lead to is changed. */
+#define AS_KEY_FILE_LOCK_WAIT (5 * AS_SEC)
 /* Appends a key; makes the file, which only its owner may use, if there is none. 0; AS_EEXISTS: the
- * name is taken; else as as_key_file_load. */
-int as_key_file_add(const char *path, const struct as_key_line *k, struct as_buf *err);
+ * name is taken; AS_EAGAIN: another change is not done in time; else as as_key_file_load. */
+int as_key_file_add(const char *path, const struct as_key_line *k, as_ns wait, struct as_buf *err);
 /* Removes the key of this name; lines that cannot be read stay. 0; AS_ENOTFOUND: there is none;
- * else as as_key_file_load. */
-int as_key_file_revoke(const char *path, struct as_str name, struct as_buf *err);
+ * else as as_key_file_add. */
+int as_key_file_revoke(const char *path, struct as_str name, as_ns wait, struct as_buf *err);
 
 #endif

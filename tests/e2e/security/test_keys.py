@@ -497,6 +497,51 @@ class TestCommand:
         r = command(*args.format(tmp_path / "keys").split(), code=code)
         assert text in r.stderr and r.stdout == ""
 
+    @pytest.mark.parametrize("output", [">/dev/full", ">&-", "pipe"])
+    @pytest.mark.parametrize("there", [True, False])
+    def test_a_key_that_nobody_gets_is_taken_back(self, tmp_path, output, there):
+        file = tmp_path / "keys"
+        if there:
+            add(file, "a")
+        reader, writer = os.pipe()
+        os.close(reader)
+        line = f'exec "$0" keys add b --file "$1" {"" if output == "pipe" else output}'
+        with open(writer, "wb") as nobody:
+            r = subprocess.run(["sh", "-c", line, paths.BINARY, file], stdout=nobody, stderr=subprocess.PIPE, text=True,
+                               timeout=wait.SECONDS)  # fmt: skip
+        assert "cannot print the new key: " in r.stderr and f"It was taken out of {file} again" in r.stderr
+        assert r.returncode == 1
+        assert [row.split()[0] for row in command("list", "--file", file).stdout.splitlines()[1:]] == ["a"] * there
+        assert os.listdir(tmp_path) == ["keys"]
+        add(file, "b")
+
+    def test_changes_at_the_same_time(self, tmp_path):
+        file, names = tmp_path / "keys", [f"k{i}" for i in range(12)]
+        threads = [threading.Thread(target=add, args=(file, name)) for name in names]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert {row.split()[0] for row in command("list", "--file", file).stdout.splitlines()[1:]} == set(names)
+        assert os.listdir(tmp_path) == ["keys"]
+
+    def test_the_longest_line(self, tmp_path):
+        file = tmp_path / "keys"
+        rest = len("name=a sha256= models=") + 64
+        r = command("add", "a", "--file", file, "--models", "m" * (4097 - rest), code=2)
+        assert "a key has at most 4096 bytes of text" in r.stderr and not file.exists()
+        add(file, "a", "--models", "m" * (4096 - rest))
+        assert max(map(len, file.read_text().splitlines())) == 4096
+        assert command("list", "--file", file).stdout.count("\n") == 2
+
+    def test_a_link_to_nothing(self, tmp_path):
+        link = tmp_path / "link"
+        link.symlink_to("nowhere")
+        for verb in "add", "revoke":
+            r = command(verb, "a", "--file", link, code=66)
+            assert f"{link} is a symbolic link to a file that does not exist" in r.stderr and r.stdout == ""
+        assert os.listdir(tmp_path) == ["link"] and link.is_symlink()
+
     @pytest.mark.parametrize("content, mode, text", [
         ("name=a\n", 0o600, ":1: 'sha256' is missing"), ("", 0o640, "may be used by others"), (None, 0, "cannot open")])  # fmt: skip
     def test_a_server_does_not_start_with_a_bad_file(self, tmp_path, content, mode, text):
