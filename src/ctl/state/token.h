@@ -12,9 +12,8 @@
 #define AS_TOKEN_MAX 1024u /* bytes of a token */
 
 /* Reads one line of 1 to AS_TOKEN_MAX characters that are valid in `authorization: Bearer` (RFC
- * 6750 §2.1), without its end. The file must be a regular one that belongs to us or root, and that
- * nobody else may read or write. Symbolic links are followed, since secrets are mounted that way. 0
- * with the token and a NUL; AS_ENOTFOUND, AS_EDENIED, AS_EINVALID, AS_EIO with a sentence in `err`.
+ * 6750 §2.1), without its end. The file must be one that ctl/state/secret_file.h accepts. 0 with
+ * the token and a NUL; AS_ENOTFOUND, AS_EDENIED, AS_EINVALID, AS_EIO with a sentence in `err`.
  */
 int as_token_read(const char *path, char ret_token[AS_TOKEN_MAX + 1], struct as_buf *err);
 

@@ -113,6 +113,17 @@ class TestImage:
         server.stop()
         assert subprocess.run([paths.BINARY, *command[1:], *at], capture_output=True, timeout=wait.SECONDS).returncode == 1
 
+    def test_context(self):
+        """The builder gets what is committed and .git, and nothing that this checkout has besides."""
+        def lines(path):
+            return [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+
+        kept_out = {line.removeprefix("**/") for line in lines(paths.ROOT / ".dockerignore")}
+        assert kept_out >= {*lines(paths.ROOT / ".gitignore"), "/.venv/"} and not any(".git" in line for line in kept_out)
+        committed = subprocess.run(["git", "ls-files", "-ci", "--exclude-from=.dockerignore"], cwd=paths.ROOT, check=True,
+                                   capture_output=True, text=True)  # fmt: skip
+        assert committed.stdout == ""
+
     def test_packages_are_those_of_the_guide(self):
         build = next(text for key, text in instructions() if key == "RUN")
         listed = set(re.search(r"--no-install-recommends(.*?)&&", build, re.S)[1].split()) - {"ca-certificates", "git"}
@@ -146,6 +157,21 @@ class TestPod:
         assert {*pod.FOLDERS, "/dev/shm"} <= set(mounts.values())
         (name,) = [v["configMap"]["name"] for v in pod_spec()["volumes"] if "configMap" in v]
         assert name == manifest()["ConfigMap"]["metadata"]["name"]
+
+    def test_keys(self):
+        """As comments: the option, the mount and the Secret fit each other and what the server accepts."""
+        given = (DEPLOY / "kubernetes/anyserve.yaml").read_text()
+        text = re.sub(r"^( +)# (- --api-keys|- \{name: keys|- name: keys|  secret:)", r"\1\2", given, flags=re.M)
+        spec = next(d for d in yaml.safe_load_all(text) if d["kind"] == "Deployment")["spec"]["template"]["spec"]
+        (only,) = spec["containers"]
+        (file,) = [a.removeprefix("--api-keys=") for a in only["args"] if a.startswith("--api-keys=")]
+        (mount,) = [m for m in only["volumeMounts"] if m["name"] == "keys"]
+        (volume,) = [v for v in spec["volumes"] if v["name"] == "keys"]
+        assert os.path.dirname(file) == mount["mountPath"] and mount["readOnly"] and "subPath" not in mount
+        command = f"kubectl create secret generic {volume['secret']['secretName']} --from-file={os.path.basename(file)}"
+        assert command in given and command in (paths.ROOT / "docs/guide/keys.md").read_text()
+        assert volume["secret"]["defaultMode"] == 0o440  # test_pod has such a file
+        assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"] == pod.UID
 
     def test_its_models_are_served(self, serve, connect):
         server = serve("app.py", source=manifest()["ConfigMap"]["data"]["app.py"])

@@ -2,6 +2,7 @@
 
 import errno
 import http.client
+import os
 import signal
 import sys
 
@@ -77,6 +78,28 @@ def test_what_a_worker_may(start):
             assert seen["uid"][0] == pod.UID and seen["no_new_privileges"][0] == 1 and not seen["capabilities"].any()
     assert {1} < set(p.processes().values()) and p.processes()[p.pid] == 1
     assert "in_pod" in p.run("status")
+    p.signal(signal.SIGTERM)
+    p.ended()
+
+
+def test_a_secret(start):
+    """As a kubelet leaves it: links through ..data, root's and fsGroup's, mode 0440. With any right for others it is refused."""
+    p = start()
+    folder = p.file("/run/anyserve/secret")
+    (folder / "..1").mkdir(parents=True)
+    file = folder / "..1/keys"
+    file.write_text(f"name=alice sha256={'0' * 63}1\n")
+    os.chown(file, 0, pod.OUTSIDE)
+    (folder / "..data").symlink_to("..1")
+    (folder / "keys").symlink_to("..data/keys")
+    file.chmod(0o440)
+    assert "alice" in p.run("keys", "list", "--file", "/run/anyserve/secret/keys")
+    for mode, group in (0o444, pod.OUTSIDE), (0o460, pod.OUTSIDE), (0o440, 0):
+        os.chown(file, 0, group)
+        file.chmod(mode)
+        refused = p.begin("keys", "list", "--file", "/run/anyserve/secret/keys")
+        said, _ = refused.communicate(timeout=wait.SECONDS)
+        assert refused.returncode == 78 and (f"(mode {mode:04o})" in said or "Permission denied" in said)
     p.signal(signal.SIGTERM)
     p.ended()
 
