@@ -1,6 +1,7 @@
 #include "core/keys/key_table.h"
 
 #include "base/digest/secret.h"
+#include "base/memory/slab.h"
 
 #include <stdlib.h>
 
@@ -35,18 +36,26 @@ static void put(const struct as_key_table *t, struct as_key **slots, size_t at, 
     slots[at] = k;
 }
 
+/* From slabs: tables come and go with the file, and in malloc's heap their pages would stay. */
+static struct as_key **new_slots(uint32_t n)
+{
+    struct as_key **slots = as_slab_get(n * sizeof(struct as_key *));
+
+    return slots ? memset(slots, 0, n * sizeof(struct as_key *)) : NULL;
+}
+
 static bool set_slots(struct as_key_table *t, uint32_t n_slots)
 {
-    struct as_key **old = t->by_digest, **by_digest = calloc(n_slots, sizeof(struct as_key *));
-    struct as_key **by_name = calloc(n_slots, sizeof(struct as_key *));
+    struct as_key **old = t->by_digest, **by_digest = new_slots(n_slots);
+    struct as_key **by_name = new_slots(n_slots);
     uint32_t n_old = t->n_slots;
 
     if (!by_digest || !by_name) {
-        free(by_digest);
-        free(by_name);
+        as_slab_put(by_digest);
+        as_slab_put(by_name);
         return false;
     }
-    free(t->by_name);
+    as_slab_put(t->by_name);
     t->by_digest = by_digest;
     t->by_name = by_name;
     t->n_slots = n_slots;
@@ -56,7 +65,7 @@ static bool set_slots(struct as_key_table *t, uint32_t n_slots)
         put(t, by_digest, place_of_digest(t, old[i]->digest), old[i]);
         put(t, by_name, place_of_name(t, as_key_name(old[i])), old[i]);
     }
-    free(old);
+    as_slab_put(old);
     return true;
 }
 
@@ -131,7 +140,7 @@ int as_key_table_add(struct as_key_table *t, const struct as_key_line *line,
 
 void as_key_table_seal(struct as_key_table *t)
 {
-    free(t->by_name);
+    as_slab_put(t->by_name);
     t->by_name = NULL;
 }
 
@@ -157,8 +166,8 @@ void as_key_table_unref(struct as_key_table *t)
         return;
     for (uint32_t i = 0; i < t->n_slots; i++)
         as_key_unref(t->by_digest[i]);
-    free(t->by_digest);
-    free(t->by_name);
+    as_slab_put(t->by_digest);
+    as_slab_put(t->by_name);
     free(t);
 }
 

@@ -35,8 +35,9 @@ def can_be_made():
     if os.geteuid():
         return "only root can map users and make a veth pair"
     try:
-        _ip("link", "add", "as-try0", "type", "veth", "peer", "name", "as-try1")
-        _ip("link", "delete", "as-try0")
+        name = f"as-try{os.getpid()}"
+        _ip("link", "add", name, "type", "veth", "peer", "name", f"{name}b")
+        _ip("link", "delete", name)
         subprocess.run(["unshare", "--user", "--map-root-user", "--pid", "--fork", "--net", "--mount", "--mount-proc", "true"],
                        check=True, capture_output=True, text=True, timeout=wait.SECONDS)
     except (OSError, subprocess.CalledProcessError) as e:
