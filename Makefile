@@ -67,7 +67,7 @@ chaos: all debug ## processes die under load, beside HAProxy; NAMES=…, COUNT k
 	@tools/setup.sh chaos
 	@code=0; $(if $(chaos_other),$(chaos_run),true) || code=$$?; $(if $(chaos_failpoints),$(chaos_debug),true) || code=$$?; exit $$code
 sweep: all      ## let every allocation and system call fail once, in each process of a server
-	@python tests/sweep/sweep.py --build build/release
+	@python tests/sweep/sweep.py --build build/release --tls
 workers: all    ## workers in every language, hostile ones, ones that come and go, and what reusing connections is worth
 	@python tests/workers/run.py --build build/release
 ray: all        ## Ray Serve 2.60 (installs it into build/ray) beside AnyServe: PROGRAMS of tests/serve_programs under both, then bench/peers; an hour
