@@ -7,11 +7,10 @@
     "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"                                   \
     "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"                                   \
     "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
-#define GROUPS         "X25519:" GROUPS_OF_NIST
-#define GROUPS_OF_NIST "P-256:P-384"
 
 SSL_CTX *as_tls_context_new(const SSL_METHOD *method, int least)
 {
+    static char groups[] = "X25519:P-256:P-384", groups_of_nist[] = "P-256:P-384";
     SSL_CTX *ctx;
 
     as_tls_memory_use();
@@ -24,7 +23,7 @@ SSL_CTX *as_tls_context_new(const SSL_METHOD *method, int least)
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     AS_ASSERT(SSL_CTX_set_cipher_list(ctx, SUITES_1_2) == 1);
-    if (SSL_CTX_set1_groups_list(ctx, GROUPS) != 1) /* a provider for FIPS has no X25519 */
-        AS_ASSERT(SSL_CTX_set1_groups_list(ctx, GROUPS_OF_NIST) == 1);
+    if (SSL_CTX_set1_groups_list(ctx, groups) != 1) /* a provider for FIPS has no X25519 */
+        AS_ASSERT(SSL_CTX_set1_groups_list(ctx, groups_of_nist) == 1);
     return ctx;
 }

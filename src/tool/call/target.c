@@ -74,7 +74,7 @@ static int option_for_tls(const struct as_option_set *o)
 
     for (size_t i = 0; i < AS_COUNT(files); i++) {
         if (as_option_str(o, files[i])[0])
-            return files[i];
+            return (int)files[i];
     }
     return as_option_bool(o, AS_OPT_TLS) ? AS_OPT_TLS : -1;
 }
