@@ -133,21 +133,27 @@ bool as_key_is_unrestricted(const struct as_key *k)
 
 /* --- quotas --- */
 
-/* A request needs a token; the bucket of `burst` tokens gets one every `interval`. */
+/* A request needs a token; the bucket of `burst` tokens gets one every `interval`.
+ *
+ * A change of the key's line may leave a `next` that is later than that of an empty bucket, since
+ * it counts the intervals of the former line: the bucket is taken to be empty then. It is not found
+ * out by when the line changed, since other loops may use the former key for a moment. */
 static bool take_token(struct as_key *k, as_ns now, as_ns *ret_wait)
 {
-    as_ns interval = k->rate_period * AS_SEC / k->rate, room = (k->burst - 1) * interval;
-    as_ns next = __atomic_load_n(&k->usage->next, __ATOMIC_RELAXED), after;
+    as_ns interval = k->rate_period * AS_SEC / k->rate, empty = k->burst * interval;
+    as_ns room = empty - interval, seen = __atomic_load_n(&k->usage->next, __ATOMIC_RELAXED), next;
+    bool enough;
 
     do {
-        if (next > now && next - now > room) {
+        next = seen > now + empty + AS_KEY_CLOCKS_DIFFER ? now + empty : seen;
+        enough = next <= now + room;
+        if (enough)
+            next = AS_MAX(next, now) + interval;
+        else
             *ret_wait = next - now - room;
-            return false;
-        }
-        after = AS_MAX(next, now) + interval;
-    } while (!__atomic_compare_exchange_n(&k->usage->next, &next, after, true, __ATOMIC_RELAXED,
-                                          __ATOMIC_RELAXED));
-    return true;
+    } while (next != seen && !__atomic_compare_exchange_n(&k->usage->next, &seen, next, true,
+                                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return enough;
 }
 
 enum as_key_refusal as_key_take(struct as_key *k, bool holds, as_ns now, as_ns *ret_wait)
@@ -155,7 +161,8 @@ enum as_key_refusal as_key_take(struct as_key *k, bool holds, as_ns now, as_ns *
     *ret_wait = 0;
     if (!k->usage)
         return AS_KEY_ACCEPTED;
-    /* always counted, so that a limit that a new line of the file sets knows them */
+    /* counted even without a limit of them, so that one that a new line sets beside a rate knows
+     * them */
     if (holds && add(&k->usage->in_flight) > k->in_flight && k->in_flight) {
         as_key_release(k);
         return AS_KEY_IN_FLIGHT;

@@ -23,7 +23,9 @@ enum as_key_refusal {
 };
 const char *as_key_refusal_name(enum as_key_refusal r); /* unique: a label of metrics */
 
-/* The counters of a key with a quota; shared by the keys that follow each other in time. */
+/* The counters of a key with a quota; shared by the keys that follow each other in time while each
+ * has one: a key without a quota counts nothing, so that it costs neither memory nor a word that
+ * all loops write. */
 struct as_key_usage {
     uint32_t refs, in_flight;
     as_ns next; /* when the bucket is full again: the theoretical arrival time of the algorithm */
@@ -31,7 +33,8 @@ struct as_key_usage {
 
 struct as_key {
     uint32_t refs;
-    bool retired;               /* not in the newest table: removed, or replaced */
+    bool retired;               /* a later reading did not have it: look in the loop's table. It may
+                                 * be there all the same, if that reading was dropped */
     struct as_key_usage *usage; /* NULL: no quota */
     uint64_t expires;           /* as in the line, which see for these */
     uint32_t rate, rate_period, burst, in_flight;
@@ -75,9 +78,14 @@ static inline bool as_key_is_expired(const struct as_key *k, uint64_t unix_s)
     return k->expires && unix_s >= k->expires;
 }
 
+/* How much the clocks of loops that use one key may differ: a loop reads its clock once a turn. */
+#define AS_KEY_CLOCKS_DIFFER AS_SEC
+
 /* Counts a request against the quotas: AS_KEY_ACCEPTED, then as_key_release must follow when it has
  * ended, if `holds`; AS_KEY_RATE or AS_KEY_IN_FLIGHT: it was not counted, and *ret_wait is the time
- * after which a further request may be accepted; 0: unknown. holds: it counts as one in flight. */
+ * after which a further request may be accepted; 0: unknown. holds: it counts as one in flight. A
+ * new line's quotas hold at once: a key waits for a token for at most a full interval of its line
+ * and AS_KEY_CLOCKS_DIFFER. */
 enum as_key_refusal as_key_take(struct as_key *k, bool holds, as_ns now, as_ns *ret_wait);
 void as_key_release(struct as_key *k);
 

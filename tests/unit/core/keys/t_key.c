@@ -155,6 +155,88 @@ static void counters_live_on(void **state AS_UNUSED)
     as_key_unref(free_of_quotas);
 }
 
+/* A line of so many requests in `period` seconds, and a burst. */
+static struct as_key_line rate_of(uint32_t rate, uint32_t period, uint32_t burst)
+{
+    struct as_key_line l = line_of("*", "*");
+
+    l.rate = rate;
+    l.rate_period = period;
+    l.burst = burst;
+    return l;
+}
+
+/* `first`, of which all tokens are taken, and then `second`: how long it waits. */
+static as_ns wait_after_change(struct as_key_line first, struct as_key_line second)
+{
+    struct as_key *former = as_key_new(&first, NULL), *k = as_key_new(&second, former);
+    as_ns wait = 0, now = START;
+
+    for (uint32_t i = 0; i < first.burst; i++)
+        assert_int_equal(as_key_take(former, false, now, &wait), AS_KEY_ACCEPTED);
+    assert_int_equal(as_key_take(former, false, now, &wait), AS_KEY_RATE);
+    assert_int_equal(as_key_take(k, false, now, &wait), AS_KEY_RATE);
+    assert_int_equal(as_key_take(k, false, now + wait - 1, &(as_ns){0}), AS_KEY_RATE);
+    /* what another loop has taken of the former key meanwhile */
+    former->usage->next = AS_MAX(former->usage->next, now + 3600 * AS_SEC);
+    assert_int_equal(as_key_take(k, false, now, &wait), AS_KEY_RATE);
+    now += wait;
+    assert_int_equal(as_key_take(k, false, now, &(as_ns){0}), AS_KEY_ACCEPTED); /* as it said */
+    assert_int_equal(as_key_take(k, false, now, &(as_ns){0}), AS_KEY_RATE);
+    now += second.rate_period * AS_SEC * second.burst / second.rate;
+    for (uint32_t i = 0; i < second.burst; i++)
+        assert_int_equal(as_key_take(k, false, now, &(as_ns){0}), AS_KEY_ACCEPTED);
+    assert_int_equal(as_key_take(k, false, now, &(as_ns){0}), AS_KEY_RATE);
+    as_key_unref(former);
+    as_key_unref(k);
+    return wait;
+}
+
+static void a_changed_rate(void **state AS_UNUSED)
+{
+    /* raised: the tokens that are missing are not an hour's */
+    assert_int_equal(wait_after_change(rate_of(60, 3600, 60), rate_of(1000, 1, 1000)), AS_MS);
+    /* the burst is lowered: not those of the former burst */
+    assert_int_equal(wait_after_change(rate_of(1, 60, 60), rate_of(1, 60, 1)), 60 * AS_SEC);
+    /* both, the other way round: a bucket that had a token each millisecond gets one a minute */
+    assert_int_equal(wait_after_change(rate_of(1000, 1, 1000), rate_of(1, 60, 1)), 60 * AS_SEC);
+}
+
+/* A raised burst gives its tokens at once, and what was taken stays taken. */
+static void a_raised_burst(void **state AS_UNUSED)
+{
+    struct as_key_line first = rate_of(1, 60, 2), second = rate_of(1, 60, 5);
+    struct as_key *former = as_key_new(&first, NULL), *k = as_key_new(&second, former);
+    as_ns wait;
+
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(as_key_take(former, false, START, &wait), AS_KEY_ACCEPTED);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(as_key_take(k, false, START, &wait), AS_KEY_ACCEPTED);
+    assert_int_equal(as_key_take(k, false, START, &wait), AS_KEY_RATE);
+    assert_int_equal(wait, 60 * AS_SEC);
+    as_key_unref(former);
+    as_key_unref(k);
+}
+
+/* A loop whose clock is behind by no more than the documented time gives no token away. */
+static void clocks_that_differ(void **state AS_UNUSED)
+{
+    struct as_key_line l = rate_of(1000, 1, 10);
+    struct as_key *k = as_key_new(&l, NULL);
+    as_ns wait, next;
+
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(as_key_take(k, false, START, &wait), AS_KEY_ACCEPTED);
+    next = k->usage->next;
+    assert_int_equal(as_key_take(k, false, START - AS_KEY_CLOCKS_DIFFER, &wait), AS_KEY_RATE);
+    assert_int_equal(k->usage->next, next);
+    assert_int_equal(as_key_take(k, false, START, &wait), AS_KEY_RATE);
+    assert_int_equal(as_key_take(k, false, START - AS_KEY_CLOCKS_DIFFER - 1, &wait), AS_KEY_RATE);
+    assert_int_equal(k->usage->next, next - AS_KEY_CLOCKS_DIFFER - 1);
+    as_key_unref(k);
+}
+
 static void names_of_refusals(void **state AS_UNUSED)
 {
     for (uint32_t i = 0; i < AS_KEY_REFUSALS; i++) {
@@ -168,10 +250,17 @@ static void names_of_refusals(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rights),           cmocka_unit_test(expiry),
-        cmocka_unit_test(no_quota),         cmocka_unit_test(in_flight),
-        cmocka_unit_test(token_bucket),     cmocka_unit_test(a_rate_per_hour),
-        cmocka_unit_test(counters_live_on), cmocka_unit_test(names_of_refusals),
+        cmocka_unit_test(rights),
+        cmocka_unit_test(expiry),
+        cmocka_unit_test(no_quota),
+        cmocka_unit_test(in_flight),
+        cmocka_unit_test(token_bucket),
+        cmocka_unit_test(a_rate_per_hour),
+        cmocka_unit_test(counters_live_on),
+        cmocka_unit_test(a_changed_rate),
+        cmocka_unit_test(a_raised_burst),
+        cmocka_unit_test(clocks_that_differ),
+        cmocka_unit_test(names_of_refusals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
