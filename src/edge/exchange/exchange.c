@@ -326,8 +326,11 @@ static void fail_over_max_requests(struct as_exchange *x)
 
 static void start_grpc(struct as_exchange *x)
 {
+    const struct as_grpc_method *method = &as_grpc_methods[x->rpc];
     const struct as_http_head *head = x->head;
 
+    if (x->state != AS_EXCHANGE_RECEIVING) /* its key was refused, and that was counted */
+        return;
     if (x->rpc == AS_RPC_UNKNOWN) {
         bool pending = as_key_access_check_unknown(x) &&
                        x->edge->conf.interface == AS_INTERFACE_CLIENTS &&
@@ -337,6 +340,8 @@ static void start_grpc(struct as_exchange *x)
                          AS_STR_CUT(head->path, 256), pending ? ": workers are starting" : "");
         return;
     }
+    if (method->check && !method->check(x))
+        return;
     /* HTTP/2 has checked the value */
     if (!head->te.n) {
         as_exchange_fail(
@@ -349,7 +354,7 @@ static void start_grpc(struct as_exchange *x)
     if (head->grpc_timeout.n)
         as_exchange_read_timeout(x);
     if (as_rpc_is_streaming(x->rpc) && x->state == AS_EXCHANGE_RECEIVING)
-        as_grpc_methods[x->rpc].handle(x);
+        method->handle(x);
 }
 
 static const struct as_exchange_kind unary_grpc = {

@@ -53,6 +53,9 @@ struct as_grpc_method {
     /* The message of a unary call is complete; or the head of a streaming call was received: calls
      * as_stream_open. */
     void (*handle)(struct as_exchange *x);
+    /* The head was received, and nothing else of it was looked at. False: the call was failed, by
+     * the same answer as a method that is unknown. NULL: nothing is to be checked. */
+    bool (*check)(struct as_exchange *x);
 };
 extern const struct as_grpc_method as_grpc_methods[AS_RPC_COUNT];
 /* The RPC of a path on this interface; AS_RPC_UNKNOWN: none. */

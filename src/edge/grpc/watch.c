@@ -14,15 +14,19 @@ static enum as_grpc_health status_if(bool serving)
     return serving ? AS_GRPC_HEALTH_SERVING : AS_GRPC_HEALTH_NOT_SERVING;
 }
 
-/* A gRPC service of the user: served if a deployment that has it is ready. */
-static bool is_of_user(struct as_edge *e, struct as_str service, bool *ret_serving)
+/* A gRPC service of an application that the client may use: served if a deployment that has it is
+ * ready. Another application's service is none, so that it is answered as a name that nobody has.
+ */
+static bool is_of_user(const struct as_exchange *x, struct as_str service, bool *ret_serving)
 {
+    struct as_edge *e = x->edge;
     const struct as_service_table *t = as_registry_services(e->client.registry);
     bool found = false;
 
     *ret_serving = false;
     for (uint32_t i = 0; t && i < t->n; i++) {
-        if (!as_service_set_has(t->at[i].set, service))
+        if (!as_service_set_has(t->at[i].set, service) ||
+            !as_key_access_lists_application(x, t->at[i].application))
             continue;
         found = true;
         *ret_serving =
@@ -37,8 +41,9 @@ static bool is_server(struct as_str service)
     return !service.n || as_str_eq(service, AS_STR(SERVER));
 }
 
-static enum as_grpc_health status_of(struct as_edge *e, struct as_str service)
+static enum as_grpc_health status_of(const struct as_exchange *x, struct as_str service)
 {
+    struct as_edge *e = x->edge;
     const char *colon = service.n ? memrchr(service.p, ':', service.n) : NULL;
     struct as_str version = {0};
     const struct as_model *m;
@@ -49,7 +54,7 @@ static enum as_grpc_health status_of(struct as_edge *e, struct as_str service)
     if (e->conf.interface == AS_INTERFACE_MANAGEMENT &&
         as_str_eq(service, AS_STR(AS_MANAGEMENT_SERVICE)))
         return status_if(!e->draining);
-    if (e->conf.interface == AS_INTERFACE_CLIENTS && is_of_user(e, service, &serving))
+    if (e->conf.interface == AS_INTERFACE_CLIENTS && is_of_user(x, service, &serving))
         return status_if(serving);
     if (colon) { /* model names have no colon */
         version = (struct as_str){colon + 1, service.n - (size_t)(colon + 1 - service.p)};
@@ -63,27 +68,15 @@ static enum as_grpc_health status_of(struct as_edge *e, struct as_str service)
 
 /* --- what a client may ask about --- */
 
-/* A service of an application that it may use. */
-static bool may_use_service(const struct as_exchange *x, struct as_str service)
-{
-    const struct as_service_table *t = as_registry_services(x->edge->client.registry);
-
-    for (uint32_t i = 0; t && i < t->n; i++) {
-        if (as_service_set_has(t->at[i].set, service) &&
-            as_key_access_lists_application(x, t->at[i].application))
-            return true;
-    }
-    return false;
-}
-
 /* The server as a whole may be asked about without an API key. False: failed. */
 static bool check_key(struct as_exchange *x, struct as_str service)
 {
     const char *colon = service.n ? memrchr(service.p, ':', service.n) : NULL;
     struct as_str model = {service.p, colon ? (size_t)(colon - service.p) : service.n};
+    bool serving;
 
     if (!x->edge->conf.api_keys || is_server(service) || as_key_access_lists_model(x, model) ||
-        may_use_service(x, service))
+        is_of_user(x, service, &serving))
         return true;
     as_key_access_refuse(x);
     return false;
@@ -104,7 +97,7 @@ void as_watch_check(struct as_exchange *x)
         as_buf_fini(&service);
         return;
     }
-    status = status_of(x->edge, as_buf_slice(&service));
+    status = status_of(x, as_buf_slice(&service));
     if (status == AS_GRPC_HEALTH_SERVICE_UNKNOWN) {
         as_exchange_fail(x, x->edge->client.models_pending ? AS_EUNAVAILABLE : AS_ENOTFOUND,
                          "unknown service '%.*s'%s",
@@ -177,7 +170,7 @@ static bool put_services(struct as_exchange *x, struct as_grpc_health_entry *row
                 at++;
             if (at < *n)
                 continue;
-            (void)is_of_user(x->edge, service, &serving);
+            (void)is_of_user(x, service, &serving);
             rows[at].service = as_arena_dup(&x->arena, service);
             rows[at].status = status_if(serving);
             if (!rows[(*n)++].service)
@@ -191,15 +184,15 @@ static bool put_services(struct as_exchange *x, struct as_grpc_health_entry *row
 static size_t all_rows(struct as_exchange *x, struct as_grpc_health_entry *rows)
 {
     static char server[] = SERVER, nothing[] = "", management[] = AS_MANAGEMENT_SERVICE;
-    enum as_grpc_health status = status_of(x->edge, AS_STR(""));
+    enum as_grpc_health status = status_of(x, AS_STR(""));
     uint32_t count = as_registry_count(x->edge->client.registry);
     size_t n = 0;
 
     rows[n++] = (struct as_grpc_health_entry){nothing, status};
     rows[n++] = (struct as_grpc_health_entry){server, status};
     if (x->edge->conf.interface == AS_INTERFACE_MANAGEMENT)
-        rows[n++] = (struct as_grpc_health_entry){
-            management, status_of(x->edge, AS_STR(AS_MANAGEMENT_SERVICE))};
+        rows[n++] =
+            (struct as_grpc_health_entry){management, status_of(x, AS_STR(AS_MANAGEMENT_SERVICE))};
     for (uint32_t i = 0; i < count; i++) {
         size_t k;
 
@@ -248,7 +241,7 @@ static void send_status(struct as_stream *s)
 
     if (!w->has_request || !as_stream_has_room(s))
         return;
-    now = status_of(s->x->edge, as_buf_slice(&w->service));
+    now = status_of(s->x, as_buf_slice(&w->service));
     if (now == w->sent_status)
         return;
     w->sent_status = now;

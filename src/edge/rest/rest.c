@@ -154,6 +154,15 @@ static void answer_misplaced_rpc(struct as_exchange *x)
         as_exchange_fail(x, AS_EMEDIA, "content-type must be application/grpc");
 }
 
+static bool is_ours(const struct as_exchange *x, const struct as_rest_table *table,
+                    struct as_str path)
+{
+    struct as_rest_match unused = {0};
+
+    return find_path(table, path, &unused) ||
+           as_grpc_method_find(x->edge->conf.interface, path) != AS_RPC_UNKNOWN;
+}
+
 /* Timeouts are read from the header grpc-timeout, as by gateways from HTTP to gRPC. */
 static void start_body(struct as_exchange *x)
 {
@@ -220,7 +229,9 @@ static void start(struct as_exchange *x)
     is_rpc = as_grpc_is_content_type(x->head->content_type);
     first = is_rpc ? NULL : find_path(table, path, &x->rest);
     if (!first) {
-        if (is_rpc || as_grpc_method_find(interface, path) != AS_RPC_UNKNOWN)
+        if (is_rpc && !is_ours(x, table, path) && !as_key_access_check_unknown(x))
+            ; /* as a path of an application that the key may not use */
+        else if (is_rpc || as_grpc_method_find(interface, path) != AS_RPC_UNKNOWN)
             answer_misplaced_rpc(x);
         else if (!as_landing_page_answer(x, path) && as_key_access_check_unknown(x) &&
                  !(interface == AS_INTERFACE_CLIENTS && as_rest_ingress.not_found(x, path)))

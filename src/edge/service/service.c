@@ -42,15 +42,42 @@ static const struct as_service_provider *find_named(const struct as_service_tabl
     return NULL;
 }
 
-/* As Ray Serve: with one application any name is right. NULL: the request was failed. */
+/* As Ray Serve: with one application any name is right. NULL: none, or it is not clear which. */
+static const struct as_service_provider *find_provider(const struct as_exchange *x,
+                                                       const struct as_service_table *t)
+{
+    struct as_str name = as_http_head_find(x->head, AS_STR("application"));
+
+    return t->n == 1 ? &t->at[0] : name.n ? find_named(t, name) : find_only(t, x->head->path);
+}
+
+/* A method that the application does not have is answered as one that nobody has: it tells nothing
+ * about the others. */
+static bool check_key(struct as_exchange *x, const struct as_service_provider *p)
+{
+    if (!x->edge->conf.api_keys)
+        return true;
+    return p && as_service_set_find(p->set, x->head->path)
+               ? as_key_access_check_application(x, p->application)
+               : as_key_access_check_unknown(x);
+}
+
+bool as_service_check(struct as_exchange *x)
+{
+    const struct as_service_table *t = as_registry_services(x->edge->client.registry);
+
+    return check_key(x, t ? find_provider(x, t) : NULL);
+}
+
+/* NULL: the request was failed. The head's check was passed, but the registry may have changed
+ * since. */
 static const struct as_service_provider *choose(struct as_exchange *x,
                                                 const struct as_service_table *t)
 {
     struct as_str name = as_http_head_find(x->head, AS_STR("application"));
-    const struct as_service_provider *p;
+    const struct as_service_provider *p = find_provider(x, t);
 
-    p = t->n == 1 ? &t->at[0] : name.n ? find_named(t, name) : find_only(t, x->head->path);
-    if (p ? !as_key_access_check_application(x, p->application) : !as_key_access_check_unknown(x))
+    if (!check_key(x, p))
         return NULL;
     if (!p && name.n)
         as_exchange_fail(x, AS_ENOTFOUND, "Application '%.*s' not found. " PING_FOR_IT,

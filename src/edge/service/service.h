@@ -13,6 +13,8 @@
 #include "edge/exchange/exchange.h"
 #include "wire/frame/body.h"
 
+/* The head of either kind was received: whether its API key may use the application. */
+bool as_service_check(struct as_exchange *x);
 /* Methods with one message in each direction: the message is complete. */
 void as_service_call(struct as_exchange *x);
 /* Other methods: the head was received. */

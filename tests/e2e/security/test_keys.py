@@ -205,6 +205,16 @@ class TestWhat:
             answers.add(keyed.code("RepositoryModelUnload", oip.message("RepositoryModelUnloadRequest", model_name=model), key))
         assert answers == {(grpc.StatusCode.PERMISSION_DENIED, "this API key may not be used for that: ask for a key that may")}
 
+    @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "OPTIONS", "NONE"])
+    @pytest.mark.parametrize("headers", [{}, {"content-type": "application/grpc"}, {"content-encoding": "none"}, {"grpc-timeout": "soon"},
+                                         {"connection": "upgrade", "upgrade": "websocket"}, {"content-length": "1"}], ids=str)  # fmt: skip
+    def test_an_application_looks_like_a_path_that_is_unknown(self, keyed, method, headers):
+        answers = []
+        for path in "/blog/x", "/none":
+            r = keyed.ask(path, keyed.keys["limited"], method, headers, content=b"x" if "content-length" in headers else None)
+            answers.append((r.status_code, r.text, {k: v for k, v in r.headers.items() if k not in ("date", "x-request-id")}))
+        assert answers[0] == answers[1] and answers[0][0] == 403
+
     def test_lists_have_only_what_may_be_used(self, keyed):
         def names(path, **more):
             return re.findall(r"\b(iris|secret|fields|slow|shop|blog)\b", keyed.ask(path, keyed.keys["limited"], **more).text)

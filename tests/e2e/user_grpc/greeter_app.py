@@ -110,3 +110,14 @@ class Other:
 
 
 other = Other.bind()
+
+
+@serve.deployment
+class Numbers:
+    """Serves userdefined.Numbers, which the two others do not."""
+
+    async def Next(self, request):
+        return pb.Greeting(number=request.number + 1)
+
+
+numbers = Numbers.bind()
