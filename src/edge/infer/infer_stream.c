@@ -373,10 +373,16 @@ static bool wants_final(const struct as_oip_infer *r)
     return false;
 }
 
-/* The request to this model that takes further messages, or NULL. */
-static struct item *find_open_item(struct infer_stream *is, const struct as_model *m)
+/* The request to the model of this message that takes further messages, or NULL. Whether the key
+ * may use the model is not checked: it could when that request began. */
+static struct item *find_open_item(struct infer_stream *is, const struct as_exchange *x)
 {
-    if (!m->streams_inputs)
+    const struct as_model *m =
+        is->n_open_inputs
+            ? as_registry_find(x->edge->client.registry, x->infer.model, x->infer.version, NULL)
+            : NULL;
+
+    if (!m || !m->streams_inputs)
         return NULL;
     AS_LIST_EACH_ENTRY(it, struct item, node, &is->items) {
         if (it->takes_inputs && !it->done && it->x->in_fleet &&
@@ -403,12 +409,12 @@ static void start_item(struct item *it)
 {
     struct infer_stream *is = it->is;
     struct as_exchange *x = it->x;
-    struct item *to = as_infer_grpc_parse(x) && as_key_access_renew(x) &&
-                              as_exchange_find_model_to_infer(x, x->infer.model, x->infer.version)
-                          ? find_open_item(is, x->model)
-                          : NULL;
+    bool parsed = as_infer_grpc_parse(x);
+    struct item *to = parsed ? find_open_item(is, x) : NULL;
 
-    if (it->done || (!to && !as_key_access_count(x)))
+    /* counted before it may fail for another reason: nobody tries names of models without limit */
+    if (!as_key_access_renew(x) || (!to && !as_key_access_count(x)) || !parsed ||
+        !as_exchange_find_model_to_infer(x, x->infer.model, x->infer.version))
         return;
     if (is->draining) { /* the drain began while the message was inflated */
         as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");

@@ -3,10 +3,11 @@
 import json
 import os
 import time
+from typing import AsyncIterator
 
 import numpy as np
 
-from anyserve import AnyServe, Tensor, serve
+from anyserve import AnyServe, Request, Tensor, serve
 
 app = AnyServe()
 
@@ -32,6 +33,11 @@ def slow(x):
     while not os.path.exists(x[0].decode()):
         time.sleep(0.01)
     return x
+
+
+@app.model("total")
+async def total(requests: AsyncIterator[Request]):
+    return np.array([sum([int(r.inputs["x"][0]) async for r in requests])])
 
 
 class App:

@@ -84,7 +84,7 @@ class Keyed:
                 return e.code()
 
     def stream(self, client, requests, key):
-        call = client.channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer", lambda m: m.SerializeToString(),
+        call = client.channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer", lambda m: m if isinstance(m, bytes) else m.SerializeToString(),
                                             oip.messages()["ModelStreamInferResponse"].FromString)  # fmt: skip
         return call(requests, timeout=wait.SECONDS, metadata=[("x-api-key", key)])
 
@@ -106,7 +106,9 @@ def keyed(serve_module, tmp_path_factory):
     keys = {"all": add(file, "all"), "limited": add(file, "limited", *LIMITED),
             "old": add(file, "old", "--expires", "2001-01-01"), "slow": add(file, "slow", "--in-flight", "1"),
             "rated": add(file, "rated", "--rate", "2/h", "--burst", "2"),
-            "streaming": add(file, "streaming", "--rate", "3/h", "--burst", "3")}  # fmt: skip
+            "streaming": add(file, "streaming", "--rate", "3/h", "--burst", "3"),
+            "trying": add(file, "trying", *LIMITED, "--rate", "4/h", "--burst", "4"),
+            "inputs": add(file, "inputs", "--rate", "3/h", "--burst", "3", "--in-flight", "4")}  # fmt: skip
     applications = folder / "applications.yaml"
     applications.write_text(FILE)
     server = serve_module(applications, "--api-keys", file, "--threads", "2", "--metrics-on-client-port",
@@ -224,7 +226,7 @@ class TestWhat:
         assert set(names("/openapi.json")) == {"iris", "slow"}
         assert set(names("/")) == {"iris", "slow"} and "serves 2 models" in keyed.ask("/", keyed.keys["limited"]).text
         assert set(names("/-/routes")) == {"shop"}
-        assert "serves 4 models" in keyed.ask("/", keyed.keys["all"]).text
+        assert "serves 5 models" in keyed.ask("/", keyed.keys["all"]).text
         assert json.loads(keyed.ask("/-/routes", keyed.keys["all"]).text) == {"/shop": "shop", "/blog": "blog"}
 
     def test_lists_over_grpc(self, keyed):
@@ -307,6 +309,27 @@ class TestHowMuch:
             answers = list(keyed.stream(c, iter([request] * 5), keyed.keys["streaming"]))
         assert [bool(a.error_message) for a in answers] == [False] * 3 + [True] * 2
         assert "has reached its rate" in answers[3].error_message
+
+    def test_messages_of_a_stream_that_fail_count(self, keyed):
+        x = {"x": np.array([5])}
+        fail = [oip.infer_request("secret", x), oip.infer_request("none", x), oip.infer_request("slug", x), b"\xff"]
+        with oip.Client(keyed.server.address) as c:
+            answers = list(keyed.stream(c, iter([*fail, *fail[:3], oip.infer_request("iris", x, id="i")]), keyed.keys["trying"]))
+        errors = [a.error_message for a in answers]
+        assert errors[0] == errors[1] == "this API key may not be used for that: ask for a key that may"
+        assert errors[2:4] == ["unknown model 'slug'", "malformed protobuf"]
+        assert len(errors) == 8 and all("has reached its rate" in e for e in errors[4:])
+        assert answers[7].infer_response.id == "i"
+
+    def test_inputs_of_one_request_count_once(self, keyed):
+        with oip.Client(keyed.server.address) as c:
+            requests = [oip.infer_request("total", {"x": np.array([n])}) for n in range(1, 11)]
+            (answer,) = keyed.stream(c, iter(requests), keyed.keys["inputs"])
+            assert not answer.error_message
+            requests = [*requests, *[oip.infer_request("iris", {"x": np.array([5])})] * 3]
+            answers = [a.error_message for a in keyed.stream(c, iter(requests), keyed.keys["inputs"])]
+        assert sorted(bool(e) for e in answers) == [False, False, True, True]  # 1 of total, and 1 of 3 of iris
+        assert all("has reached its rate" in e for e in answers if e)
 
     def test_refusals_are_counted(self, keyed):
         before = keyed.refusals()
