@@ -5,7 +5,7 @@
  * `x-api-key: KEY` (of gRPC: metadata), but for probes, which tell nothing beside whether the
  * server is alive and ready. What a key may not use is refused by the same text whether it exists
  * or not, and left out of lists. What concerns the whole server (shared memory, settings of log and
- * traces, metrics) is for keys that may use everything. Without --api-keys everything passes.
+ * traces, loading and unloading, metrics) is for keys that may use everything. Without --api-keys everything passes.
  *
  * The field that has the key is taken out of the request's head, so that neither handlers nor logs
  * get it; see docs/guide/keys.md. Functions named …_check_… fail the request when they return

@@ -217,6 +217,17 @@ class TestWhat:
             answers.append((r.status_code, r.text, {k: v for k, v in r.headers.items() if k not in ("date", "x-request-id")}))
         assert answers[0] == answers[1] and answers[0][0] == 403
 
+    @pytest.mark.parametrize("verb", ["Load", "Unload"])
+    def test_a_shared_model_is_changed_by_unrestricted_keys_only(self, keyed, verb):
+        """Not even a model that the key may use: other clients use it, too."""
+        allowed, denied = "the server runs without --allow-client-control", "this API key may not be used for that"
+        for name, text in ("all", allowed), ("limited", denied):
+            r = keyed.ask(f"/v2/repository/models/iris/{verb.lower()}", keyed.keys[name], "POST")
+            assert r.status_code == 403 and text in r.json()["error"]
+            request = oip.message(f"RepositoryModel{verb}Request", model_name="iris")
+            code, details = keyed.code(f"RepositoryModel{verb}", request, keyed.keys[name])
+            assert code == grpc.StatusCode.PERMISSION_DENIED and text in details
+
     def test_lists_have_only_what_may_be_used(self, keyed):
         def names(path, **more):
             return re.findall(r"\b(iris|secret|fields|slow|shop|blog)\b", keyed.ask(path, keyed.keys["limited"], **more).text)
@@ -506,6 +517,19 @@ class TestCanary:
         assert "api_key_refused" in text
         for name, key in keyed.keys.items():
             assert key not in text, name
+
+
+def test_a_key_may_not_take_a_model_away(serve, tmp_path):
+    file = tmp_path / "keys"
+    keys = {"all": add(file, "all"), "iris": add(file, "iris", "--models", "iris")}
+    server = serve(HERE / "keyed.py", "--api-keys", file, "--allow-client-control")
+    k = Keyed(server, file, keys)
+    assert k.ask("/v2/repository/models/iris/unload", keys["iris"], "POST").status_code == 403
+    assert k.infer("iris", keys["iris"]).status_code == 200
+    assert k.ask("/v2/repository/models/iris/unload", keys["all"], "POST").status_code == 200
+    wait.until(lambda: k.infer("iris", keys["iris"]).status_code == 404, lambda: "it is not unloaded")
+    assert k.ask("/v2/repository/models/iris/load", keys["iris"], "POST").status_code == 403
+    assert k.ask("/v2/repository/models/iris/load", keys["all"], "POST").status_code == 200
 
 
 class TestCommand:
