@@ -147,12 +147,13 @@ struct as_exchange {
     bool in_fleet;
     bool cancelled; /* the fleet knows that no answer is wanted */
     as_ns deadline;
-    struct as_key *key;             /* edge/exchange/key_access.h; one reference; NULL: none */
-    bool key_held;                  /* it counts as a request in flight of the key */
-    struct as_str request_id;       /* of a request to an application, for the log; else empty */
-    struct as_stream *streaming;    /* NULL: unary */
-    struct as_websocket *websocket; /* edge/websocket/websocket.h; NULL: none was accepted */
-    struct as_registry *registry;   /* one reference; owns `model` */
+    struct as_key *key;              /* edge/exchange/key_access.h; one reference; NULL: none */
+    bool key_held;                   /* it counts as a request in flight of the key */
+    enum as_key_refusal key_refusal; /* of a probe without a key: why it has none */
+    struct as_str request_id;        /* of a request to an application, for the log; else empty */
+    struct as_stream *streaming;     /* NULL: unary */
+    struct as_websocket *websocket;  /* edge/websocket/websocket.h; NULL: none was accepted */
+    struct as_registry *registry;    /* one reference; owns `model` */
     const struct as_model *model;
     struct as_reroute *reroute; /* edge/infer/reroute.h; NULL: no fallback */
     struct as_exchange_body body;

@@ -57,7 +57,7 @@ void as_key_access_refuse(struct as_exchange *x)
         refuse(x, AS_KEY_NOT_ALLOWED, 0,
                "this API key may not be used for that: ask for a key that may");
     else
-        refuse_key(x, AS_KEY_MISSING);
+        refuse_key(x, x->key_refusal ? x->key_refusal : AS_KEY_MISSING);
 }
 
 static bool accept_or_refuse(struct as_exchange *x, bool allowed)
@@ -72,7 +72,7 @@ static bool accept_or_refuse(struct as_exchange *x, bool allowed)
 /* What a request says of its key. */
 struct presented {
     struct as_str text; /* empty: none */
-    bool twice;         /* a field is given twice: it is not clear which one is meant */
+    bool is_ambiguous;  /* there are others of the same kind: it is not clear which is meant */
 };
 
 /* The key in a field, or an empty slice: it is another field, or has no value of that form. */
@@ -98,8 +98,12 @@ static struct presented find_presented(const struct as_http_head *head)
 
         if (!text.n || (has_form && !form))
             continue;
-        p.twice = p.text.n && has_form == form && !as_str_eq(p.text, text);
-        p.text = text;
+        if (form && !has_form) /* whatever the others are */
+            p = (struct presented){.text = text};
+        else if (!p.text.n)
+            p.text = text;
+        else
+            p.is_ambiguous |= !as_str_eq(p.text, text);
         has_form = form;
     }
     return p;
@@ -143,7 +147,7 @@ static enum as_key_refusal find_key(struct as_exchange *x)
 
     if (!p.text.n)
         return AS_KEY_MISSING;
-    k = p.twice ? NULL : as_key_cache_find(&x->edge->keys, p.text);
+    k = p.is_ambiguous ? NULL : as_key_cache_find(&x->edge->keys, p.text);
     if (!k)
         return AS_KEY_WRONG;
     x->key = as_key_ref(k);
@@ -202,9 +206,10 @@ bool as_key_access_check_request(struct as_exchange *x)
     why = find_key(x);
     if (x->state != AS_EXCHANGE_RECEIVING)
         return false;
-    if (is_probe(x)) {
-        if (why == AS_KEY_EXPIRED) /* a check of a model needs another one */
+    if (is_probe(x)) { /* but a check of a model needs a key */
+        if (why == AS_KEY_EXPIRED)
             as_key_access_release(x);
+        x->key_refusal = why;
         return true;
     }
     if (!check_table(x))
@@ -246,6 +251,11 @@ bool as_key_access_renew(struct as_exchange *x)
 bool as_key_access_count(struct as_exchange *x)
 {
     return !x->key || take(x, true);
+}
+
+bool as_key_access_check_late(struct as_exchange *x)
+{
+    return accept_or_refuse(x, !x->edge->conf.api_keys || x->key) && as_key_access_count(x);
 }
 
 void as_key_access_release(struct as_exchange *x)

@@ -5,7 +5,8 @@
  * `x-api-key: KEY` (of gRPC: metadata), but for probes, which tell nothing beside whether the
  * server is alive and ready. What a key may not use is refused by the same text whether it exists
  * or not, and left out of lists. What concerns the whole server (shared memory, settings of log and
- * traces, loading and unloading, metrics) is for keys that may use everything. Without --api-keys everything passes.
+ * traces, loading and unloading, metrics) is for keys that may use everything. Without --api-keys
+ * everything passes.
  *
  * The field that has the key is taken out of the request's head, so that neither handlers nor logs
  * get it; see docs/guide/keys.md. Functions named …_check_… fail the request when they return
@@ -21,6 +22,9 @@ bool as_key_access_check_request(struct as_exchange *x);
 /* The same for the status port: the key must be one that may use everything. False: the request was
  * failed. */
 bool as_key_access_check_operator(struct as_exchange *x);
+/* For what seemed to be a probe, and by its message is none: whether it has a key, and counts it.
+ */
+bool as_key_access_check_late(struct as_exchange *x);
 /* For one message of a ModelStreamInfer call, which is a request of its own. Renew: the key may
  * have been revoked or changed since the call began. Count: against its quotas. False: it was
  * failed. */

@@ -93,7 +93,8 @@ void as_watch_check(struct as_exchange *x)
     if (!as_exchange_is_parsed(x, as_grpc_health_parse(x->body.p, x->body.len, &service),
                                "malformed request message"))
         return;
-    if (!check_key(x, as_buf_slice(&service))) {
+    if ((!is_server(as_buf_slice(&service)) && !as_key_access_check_late(x)) ||
+        !check_key(x, as_buf_slice(&service))) {
         as_buf_fini(&service);
         return;
     }

@@ -107,6 +107,7 @@ def keyed(serve_module, tmp_path_factory):
             "old": add(file, "old", "--expires", "2001-01-01"), "slow": add(file, "slow", "--in-flight", "1"),
             "rated": add(file, "rated", "--rate", "2/h", "--burst", "2"),
             "streaming": add(file, "streaming", "--rate", "3/h", "--burst", "3"),
+            "checking": add(file, "checking", "--rate", "2/h", "--burst", "2"),
             "trying": add(file, "trying", *LIMITED, "--rate", "4/h", "--burst", "4"),
             "inputs": add(file, "inputs", "--rate", "3/h", "--burst", "3", "--in-flight", "4")}  # fmt: skip
     applications = folder / "applications.yaml"
@@ -141,6 +142,18 @@ class TestWho:
     def test_two_different_keys_are_none(self, keyed):
         assert keyed.infer("iris", keyed.keys["all"], headers={"x-api-key": keyed.keys["limited"]}).status_code == 401
         assert keyed.infer("iris", keyed.keys["all"], headers={"x-api-key": keyed.keys["all"]}).status_code == 200
+
+    @pytest.mark.parametrize("fields, status", [
+        ("12", 401), ("122", 401), ("121", 401), ("1222", 401), ("1o2", 401), ("o12", 401), ("11", 200), ("1o1", 200), ("op1", 200),
+        ("1op", 200), ("op", 401), ("opp", 401), ("o", 401)])  # fmt: skip
+    def test_different_keys_are_none_however_often(self, keyed, fields, status):
+        """Of two keys, and two texts that have not the form of one, which may be the application's."""
+        texts = {"1": keyed.keys["all"], "2": keyed.keys["limited"], "o": "other", "p": "another"}
+        for first in "x-api-key", "authorization":
+            headers = [("x-api-key", texts[f]) for f in fields]
+            if first == "authorization":
+                headers[0] = (first, f"Bearer {texts[fields[0]]}")
+            assert httpx.get(f"{keyed.url}/v2/models/iris", headers=headers, timeout=wait.SECONDS).status_code == status
 
     def test_curl(self, keyed):
         out = subprocess.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", f"x-api-key: {keyed.keys['all']}",
@@ -320,6 +333,23 @@ class TestHowMuch:
             answers = list(keyed.stream(c, iter([request] * 5), keyed.keys["streaming"]))
         assert [bool(a.error_message) for a in answers] == [False] * 3 + [True] * 2
         assert "has reached its rate" in answers[3].error_message
+
+    def test_a_check_of_a_model_is_a_request(self, keyed):
+        key = keyed.keys["checking"]
+        assert [keyed.health("", key) for _ in range(3)] == [b"\x08\x01"] * 3
+        assert [keyed.health("iris", key) for _ in range(3)] == [b"\x08\x01"] * 2 + [grpc.StatusCode.RESOURCE_EXHAUSTED]
+        assert keyed.health("", key) == b"\x08\x01"
+
+    @pytest.mark.parametrize("key, reason", [(None, "missing"), (WRONG, "wrong"), ("old", "expired"), ("limited", "not_allowed")])
+    def test_a_refusal_of_grpc_is_counted_once(self, keyed, key, reason):
+        def differences(do):
+            before = keyed.refusals()
+            do()
+            return {r: int(n) - int(before[r]) for r, n in keyed.refusals().items() if n != before[r]}
+
+        key = keyed.keys.get(key, key)
+        assert differences(lambda: keyed.health("secret", key)) == {reason: 1}
+        assert differences(lambda: keyed.health("none", key, "Unknown")) == {reason: 1}
 
     def test_messages_of_a_stream_that_fail_count(self, keyed):
         x = {"x": np.array([5])}
