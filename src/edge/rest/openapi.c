@@ -179,7 +179,8 @@ static void put_variables(struct as_buf *b, struct as_str path)
 /* What asks for no API key, with or without --api-keys: edge/exchange/key_access.c. */
 static bool is_open(const struct as_rest_route *r)
 {
-    return r->label == AS_RESOURCE_LIVE || r->label == AS_RESOURCE_READY;
+    return r->label == AS_RESOURCE_LIVE || r->label == AS_RESOURCE_READY ||
+           strcmp(r->path, "/-/healthz") == 0;
 }
 
 /* One operation; `suffix` makes its id unique. */
@@ -241,13 +242,14 @@ static bool is_shown(const struct as_exchange *x, const struct as_model *m)
 static void put_model_paths(struct as_buf *b, const struct as_rest_route *first,
                             const struct as_registry *g, const struct as_exchange *x)
 {
-    uint32_t n = AS_MIN(as_registry_count(g), AS_OPENAPI_MODELS);
+    uint32_t n = as_registry_count(g), shown = 0;
 
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n && shown < AS_OPENAPI_MODELS; i++) {
         const struct as_model *m = as_registry_at(g, i), *by_default;
 
         if (!is_shown(x, m))
             continue;
+        shown++;
         by_default = as_registry_is_first(g, i)
                          ? as_registry_find(g, m->name, (struct as_str){0}, NULL)
                          : NULL;

@@ -9,8 +9,8 @@
 
 #include "edge/rest/rest.h"
 
-/* Most model versions that are described by their signatures, about 2 KB each; "info" has the
- * number of the others. */
+/* Most model versions that are described by their signatures, of those that the client may use;
+ * about 2 KB each. "info" has the number of all of them, if there are more. */
 #define AS_OPENAPI_MODELS 256u
 
 void as_openapi_serve(struct as_exchange *x, const struct as_rest_match *m); /* GET /openapi.json */

@@ -294,9 +294,10 @@ class TestDocument:
         assert [(s["type"], s.get("scheme"), s.get("in"), s.get("name")) for s in schemes.values()] == [
             ("http", "bearer", None, None), ("apiKey", None, "header", "x-api-key")]
         for path, methods in document["paths"].items():
-            is_probe = path in ("/v2/health/live", "/v2/health/ready")
+            is_probe = path in ("/v2/health/live", "/v2/health/ready", "/-/healthz")
             assert all(("security" in operation) == is_probe for operation in methods.values()), path
             assert not is_probe or methods["get"]["security"] == []
+            assert not is_probe or keyed.ask(path).status_code == 200
 
     def test_without_keys_it_says_nothing(self, serve):
         document = httpx.get(f"http://{serve('echo.py').address}/openapi.json", timeout=wait.SECONDS).json()

@@ -21,14 +21,19 @@ static struct as_registry *with(struct as_registry *g, const char *name, const c
     return next;
 }
 
-static char *document(const struct as_registry *g)
+static char *document_for(const struct as_registry *g, const struct as_exchange *x)
 {
     struct as_buf b;
 
     as_buf_init(&b);
-    as_openapi_put(&b, g, NULL);
+    as_openapi_put(&b, g, x);
     as_buf_add(&b, "", 1);
     return (char *)b.p;
+}
+
+static char *document(const struct as_registry *g)
+{
+    return document_for(g, NULL);
 }
 
 static void assert_json(char *text)
@@ -207,6 +212,46 @@ static void the_number_of_signatures_is_limited(void **state AS_UNUSED)
     as_registry_unref(g);
 }
 
+/* Only models that the key may use count: those that come after many others are described, too. */
+static void the_limit_is_of_models_that_the_key_may_use(void **state AS_UNUSED)
+{
+    const struct as_tensor_spec any = {
+        .name = AS_STR("x"), .dtype = AS_DT_FP32, .ndim = AS_ANY_RANK};
+    const struct as_key_line line = {
+        .name = AS_STR("a"), .models = AS_STR("mine"), .applications = AS_STR("*")};
+    struct as_edge *e = calloc(1, sizeof(*e));
+    struct as_exchange *x = calloc(1, sizeof(*x));
+    struct as_registry *g = as_registry_new();
+    char *text, version[16];
+
+    e->conf.api_keys = true;
+    x->edge = e;
+    x->key = as_key_new(&line, NULL);
+    for (uint32_t i = 0; i <= AS_OPENAPI_MODELS; i++) {
+        snprintf(version, sizeof(version), "%u", i);
+        g = with(g, "another", version, &any, 1);
+    }
+    for (uint32_t i = 0; i <= AS_OPENAPI_MODELS; i++) {
+        snprintf(version, sizeof(version), "%u", i);
+        g = with(g, "mine", version, &any, 1);
+        if (i + 1 < AS_OPENAPI_MODELS)
+            continue;
+        text = document_for(g, x);
+        assert_non_null(strstr(text, "/v2/models/mine/infer"));
+        assert_non_null(strstr(text, "/v2/models/mine/versions/255/infer"));
+        assert_null(strstr(text, "/v2/models/mine/versions/256/infer"));
+        assert_null(strstr(text, "another"));
+        assert_int_equal(
+            strstr(text, "the signatures of 256 of 257 models and versions are described") != NULL,
+            i == AS_OPENAPI_MODELS);
+        free(text);
+    }
+    as_registry_unref(g);
+    as_key_unref(x->key);
+    free(x);
+    free(e);
+}
+
 /* Every route has statuses, and a schema that exists. */
 static void every_row_is_documented(void **state AS_UNUSED)
 {
@@ -237,6 +282,7 @@ int main(void)
         cmocka_unit_test(a_server_without_models),
         cmocka_unit_test(each_signature_has_its_paths),
         cmocka_unit_test(the_number_of_signatures_is_limited),
+        cmocka_unit_test(the_limit_is_of_models_that_the_key_may_use),
         cmocka_unit_test(every_row_is_documented),
     };
 
