@@ -231,16 +231,33 @@ bool as_key_access_check_operator(struct as_exchange *x)
     return accept_or_refuse(x, as_key_is_unrestricted(x->key)) && take(x, true);
 }
 
+/* The key of the request as the table of this loop has it; NULL: it was revoked. */
+static struct as_key *newest_of(const struct as_exchange *x)
+{
+    const struct as_key_table *t = x->edge->keys.table;
+
+    if (!__atomic_load_n(&x->key->retired, __ATOMIC_RELAXED))
+        return x->key;
+    return t ? as_key_table_find(t, x->key->digest) : NULL;
+}
+
+bool as_key_access_is_valid(const struct as_exchange *x)
+{
+    const struct as_key *k = x->key ? newest_of(x) : NULL;
+
+    return !x->key || (k && !is_expired(k));
+}
+
 bool as_key_access_renew(struct as_exchange *x)
 {
-    struct as_key *k = x->key;
+    struct as_key *k;
 
-    if (!k) /* no --api-keys: else the call would have been refused */
+    if (!x->key) /* no --api-keys: else the call would have been refused */
         return true;
-    if (__atomic_load_n(&k->retired, __ATOMIC_RELAXED)) {
-        k = x->edge->keys.table ? as_key_table_find(x->edge->keys.table, k->digest) : NULL;
-        if (!k)
-            return refuse_key(x, AS_KEY_WRONG);
+    k = newest_of(x);
+    if (!k)
+        return refuse_key(x, AS_KEY_WRONG);
+    if (k != x->key) {
         as_key_ref(k);
         as_key_access_release(x);
         x->key = k;

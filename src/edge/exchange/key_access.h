@@ -30,6 +30,9 @@ bool as_key_access_check_late(struct as_exchange *x);
  * failed. */
 bool as_key_access_renew(struct as_exchange *x);
 bool as_key_access_count(struct as_exchange *x);
+/* For what is open for long: false when the key was revoked, or has expired. A key whose line has
+ * changed otherwise is valid. True without --api-keys. */
+bool as_key_access_is_valid(const struct as_exchange *x);
 /* Gives up the key of a request that ends. */
 void as_key_access_release(struct as_exchange *x);
 

@@ -3,10 +3,12 @@
 #include "base/counter.h"
 #include "base/memory/slab.h"
 #include "edge/exchange/client_timeouts.h"
+#include "edge/exchange/key_access.h"
 #include "wire/ws/ws.h"
 #include "wire/ws/ws_handshake.h"
 
 #define CODE_NORMAL   1000u
+#define CODE_POLICY   1008u
 #define CODE_INTERNAL 1011u
 #define CODE_RESTART  1012u
 /* Credit is returned in steps of so many bytes: a letter per message would cost more. */
@@ -448,17 +450,6 @@ static void on_drained(struct as_exchange *x)
 
 /* --- the handshake --- */
 
-bool as_websocket_check(struct as_exchange *x)
-{
-    static const struct as_http_header version = {{"sec-websocket-version", 21}, {"13", 2}};
-    const char *why;
-    uint32_t status = as_ws_handshake_check(x->head, &why);
-
-    if (status)
-        x->kind->fail(x, status, as_str_of(why), &version, status == 426);
-    return !status;
-}
-
 static void no_end(struct as_exchange *x AS_UNUSED)
 {
 }
@@ -476,24 +467,6 @@ static void no_count(struct as_exchange *x AS_UNUSED, uint32_t status AS_UNUSED)
 
 static const struct as_exchange_kind websocket_kind = {
     .streams = true, .receive = receive, .end = no_end, .count = no_count, .fail = no_fail};
-
-/* The fields of the answer, in h. False: one of them is against the rules. */
-static bool make_fields(const struct as_exchange *x, const struct as_http_header *fields,
-                        uint32_t n_fields, struct as_http_header *h, uint32_t *ret_n)
-{
-    uint32_t n = *ret_n, protocols = 0;
-
-    for (uint32_t i = 0; i < n_fields; i++) {
-        if (as_ws_handshake_is_own_field(fields[i].name))
-            continue;
-        if (as_str_eq(fields[i].name, AS_STR("sec-websocket-protocol")) &&
-            (protocols++ || !as_ws_handshake_offers(x->head, fields[i].value)))
-            return false;
-        h[n++] = fields[i];
-    }
-    *ret_n = n;
-    return true;
-}
 
 static struct as_websocket *new_websocket(struct as_exchange *x)
 {
@@ -528,7 +501,7 @@ bool as_websocket_accept(struct as_exchange *x, const struct as_http_header *fie
         h[a.n_headers++] =
             (struct as_http_header){AS_STR("sec-websocket-accept"), {accept, sizeof(accept)}};
     }
-    if (!make_fields(x, fields, n_fields, h, &a.n_headers)) {
+    if (!as_websocket_put_fields(x, fields, n_fields, h, &a.n_headers)) {
         as_exchange_fail(x, AS_EHANDLER,
                          "the handler chose a subprotocol that the client has not offered");
         return false;
@@ -561,6 +534,13 @@ bool as_websocket_accept(struct as_exchange *x, const struct as_http_header *fie
 
 /* --- all of the edge --- */
 
+/* Closes both sides with a close of the server. */
+static void close_both(struct as_websocket *ws, uint32_t code, struct as_str reason)
+{
+    close_client(ws, code, reason);
+    close_worker(ws, code, reason);
+}
+
 static void sweep(struct as_websocket *ws, as_ns now)
 {
     as_ns interval = ws->x->edge->conf.websocket.ping_interval;
@@ -571,6 +551,8 @@ static void sweep(struct as_websocket *ws, as_ns now)
     if (ws->closing) {
         if (now - ws->closing >= timeout)
             finish(ws);
+    } else if (!as_key_access_is_valid(ws->x)) {
+        close_both(ws, CODE_POLICY, AS_STR("the API key is no longer valid"));
     } else if (ws->input_busy) { /* the worker is slow: the client is not read */
         ws->pinged = 0;
     } else if (!ws->pinged && interval && now - ws->x->conn->last_received >= interval) {
@@ -592,8 +574,6 @@ void as_websocket_sweep_all(struct as_edge *e, as_ns now)
 void as_websocket_drain_all(struct as_edge *e)
 {
     e->websockets_drained = true;
-    AS_LIST_EACH_ENTRY(ws, struct as_websocket, node, &e->websockets) {
-        close_client(ws, CODE_RESTART, (struct as_str){0});
-        close_worker(ws, CODE_RESTART, (struct as_str){0});
-    }
+    AS_LIST_EACH_ENTRY(ws, struct as_websocket, node, &e->websockets)
+        close_both(ws, CODE_RESTART, (struct as_str){0});
 }

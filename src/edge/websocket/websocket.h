@@ -16,6 +16,7 @@
  *   the client has gone                                            1006
  *   the client breaks a rule            1002, 1007, 1009, 1013     the same
  *   it does not answer a ping           1011                       1006
+ *   its API key is revoked, or expires  1008                       the same
  *   the worker closes                   the worker's code
  *   the worker ends without a close     1000
  *   the worker fails, or dies           1011
@@ -24,7 +25,8 @@
  *   the server shuts down; in an        1012                       1012
  *   upgrade: at its drain timeout
  *
- * A client has ping_timeout to answer a close. Thread: the edge's loop.
+ * A client has ping_timeout to answer a close. websocket_handshake.c: the head of the request and
+ * of the answer. Thread: the edge's loop.
  */
 #ifndef AS_EDGE_WEBSOCKET_H
 #define AS_EDGE_WEBSOCKET_H
@@ -45,9 +47,18 @@ bool as_websocket_check(struct as_exchange *x);
 bool as_websocket_accept(struct as_exchange *x, const struct as_http_header *fields,
                          uint32_t n_fields);
 
-/* For the edge: pings, and clients that do not answer; every sweep. */
+/* For the edge: pings, clients that do not answer, and keys that are not valid any more; every
+ * sweep.
+ */
 void as_websocket_sweep_all(struct as_edge *e, as_ns now);
 /* Closes all with 1012, and from now on each new one at once. */
 void as_websocket_drain_all(struct as_edge *e);
+
+/* --- between the files of this room --- */
+
+/* Puts the fields of the handler's answer behind the *ret_n in h, without those that it may not
+ * set. False: it has chosen a subprotocol that the client has not offered. */
+bool as_websocket_put_fields(const struct as_exchange *x, const struct as_http_header *fields,
+                             uint32_t n_fields, struct as_http_header *h, uint32_t *ret_n);
 
 #endif

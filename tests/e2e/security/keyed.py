@@ -41,16 +41,22 @@ async def total(requests: AsyncIterator[Request]):
 
 
 class App:
+    """Echoes on websockets. Answers with the fields that it gets; /closes: with how websockets have ended."""
+
+    closes = []
+
     async def __call__(self, scope, receive, send):
         if scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.accept"})
             while (message := await receive())["type"] == "websocket.receive":
                 await send({"type": "websocket.send", "text": message["text"]})
+            self.closes.append([message["code"], message.get("reason")])
             return
         if scope["type"] != "http":
             return
-        body = json.dumps({k.decode(): v.decode() for k, v in scope["headers"]}).encode()
+        fields = {k.decode(): v.decode() for k, v in scope["headers"]}
+        body = json.dumps(self.closes if scope["path"].endswith("/closes") else fields).encode()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
         await send({"type": "http.response.body", "body": body})
 

@@ -22,7 +22,7 @@ from support import paths, wait
 from support.process import procs
 from support.protocol import oip
 from support.protocol.websocket import connect
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 pytestmark = pytest.mark.core
 HERE = Path(__file__).parent
@@ -416,6 +416,38 @@ class TestReload:
             sent.put(None)
             assert list(stream) == []
         assert keyed.infer("iris", keyed.keys["all"]).status_code == 200
+
+    @pytest.mark.parametrize("how", ["revoked", "expired"])
+    def test_a_websocket_ends_with_its_key(self, keyed, how):
+        def closes():
+            return keyed.ask("/shop/closes", keyed.keys["all"]).json()
+
+        def change_line():
+            """Gives the key's line another expiry, and another key's a tenant."""
+            text = re.sub(r"(name=ends .*) expires=\S+", r"\1 expires=2001-01-01T00:00:00Z", keyed.file.read_text())
+            new = keyed.file.with_name("new")  # renamed: nobody reads a half of it, in which "stays" is missing
+            new.touch(0o600)
+            new.write_text(re.sub("(name=stays .*)", r"\1 tenant=blue", text))
+            new.replace(keyed.file)
+
+        keys = [keyed.change(lambda n=n: add(keyed.file, n, "--expires", "2100-01-01")) for n in ("ends", "stays")]
+        before, reason = closes(), "the API key is no longer valid"
+        fields = [{"authorization": f"Bearer {k}"} for k in keys]
+        with connect(keyed.server, "/shop/ws", additional_headers=fields[0]) as ends, \
+                connect(keyed.server, "/shop/ws", additional_headers=fields[1]) as stays:  # fmt: skip
+            for ws in ends, stays:
+                ws.send("hello")
+                assert ws.recv(wait.SECONDS) == "hello"
+            keyed.change(change_line if how == "expired" else lambda: command("revoke", "ends", "--file", keyed.file))
+            with pytest.raises(ConnectionClosed) as e:
+                ends.recv(wait.SECONDS)
+            assert (e.value.rcvd.code, e.value.rcvd.reason) == (1008, reason)
+            wait.until(lambda: closes() == [*before, [1008, reason]], closes)
+            stays.send("again")
+            assert stays.recv(wait.SECONDS) == "again"
+        wait.until(lambda: len(closes()) == len(before) + 2, closes)
+        for name in ("ends", "stays")[how == "revoked":]:
+            keyed.change(lambda n=name: command("revoke", n, "--file", keyed.file))
 
     def test_a_bad_line_changes_nothing(self, keyed):
         good, since = keyed.file.read_text(), len(keyed.server.log.lines)
