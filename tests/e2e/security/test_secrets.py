@@ -91,7 +91,7 @@ def ask_http(server, secrets):
     """Answers of all ports over HTTP/1.1 and HTTP/2, with every secret in every field where one may be."""
     tls = ["--cacert", secrets.authority.cert]
     client, status = f"https://localhost:{server.port}", f"https://localhost:{server.status_port}"
-    out = b""
+    out = run("curl", "-sSi", *tls, client + "/v2/models/iris")
     for version in "--http1.1", "--http2":
         for text in (*secrets.keys.values(), WRONG, MANAGEMENT, "short"):
             for header in "authorization: Bearer " + text, "x-api-key: " + text:
