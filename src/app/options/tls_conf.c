@@ -4,12 +4,14 @@
 
 #include <string.h>
 
+/* There are at most AS_OPTION_ITEMS_MAX, which is the size of ret. */
 static uint32_t collect(const struct as_option_set *o, enum as_option_id id, const char **ret)
 {
+    const char *text;
     uint32_t n = 0;
 
-    while ((ret[n] = as_option_item(o, id, n)))
-        n++;
+    while ((text = as_option_item(o, id, n)))
+        ret[n++] = text;
     return n;
 }
 
@@ -49,6 +51,7 @@ int as_tls_conf_read(struct as_tls_conf *ret_c, const struct as_option_set *o, s
         .keys = ret_c->keys,
         .n = n,
         .client_ca = ca[0] ? ca : NULL,
+        .names = {"--tls-cert", "--tls-key", "--tls-client-ca"},
         .least = (enum as_tls_version)as_option_u64(o, AS_OPT_TLS_MIN_VERSION),
         .ticket_lifetime = as_option_ns(o, AS_OPT_TLS_TICKET_LIFETIME),
     };
@@ -64,6 +67,16 @@ static int fail(const char *text, struct as_buf *err)
     return AS_EINVALID;
 }
 
+/* Not taken for a part of a path: ',TLS' would then be a place in clear text. */
+static int fail_suffix(const char *text, const char *suffix, struct as_buf *err)
+{
+    as_buf_printf(err,
+                  "--listen '%s': '%s' is not ',tls'; what follows the last comma is no part of an "
+                  "address or a path",
+                  text, suffix);
+    return AS_EINVALID;
+}
+
 int as_listen_spec_parse(struct as_listen_spec *ret_s, const char *text, const char *host,
                          struct as_buf *err)
 {
@@ -74,7 +87,9 @@ int as_listen_spec_parse(struct as_listen_spec *ret_s, const char *text, const c
     uint64_t port;
 
     *ret_s = (struct as_listen_spec){.tls = comma != NULL};
-    if ((comma && strcmp(comma, ",tls") != 0) || n >= sizeof(place))
+    if (comma && strcmp(comma, ",tls") != 0)
+        return fail_suffix(text, comma, err);
+    if (n >= sizeof(place))
         return fail(text, err);
     memcpy(place, text, n);
     place[n] = 0;

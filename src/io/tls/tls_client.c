@@ -22,19 +22,18 @@ static bool is_address(const char *host)
 
 static int load_files(SSL_CTX *ctx, const struct as_tls_client_conf *conf, struct as_buf *err)
 {
-    int64_t not_after;
+    struct as_tls_loader l = {.ctx = ctx, .names = conf->names, .err = err};
     int rc = 0;
 
     if (conf->ca) {
-        rc = as_tls_credentials_trust(ctx, conf->ca, false, err);
+        rc = as_tls_credentials_trust(&l, conf->ca, false);
     } else if (SSL_CTX_set_default_verify_paths(ctx) != 1) {
         as_buf_str(err, "the system's certificates of authorities cannot be read: ");
         as_tls_credentials_reason(err);
         rc = AS_EINVALID;
     }
     if (!rc && conf->cert)
-        rc = as_tls_credentials_load(ctx, conf->cert, conf->key ? conf->key : conf->cert,
-                                     AS_TLS_EXPIRY_ERROR, &not_after, err);
+        rc = as_tls_credentials_load(&l, conf->cert, conf->key ? conf->key : conf->cert);
     return rc;
 }
 

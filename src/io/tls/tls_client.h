@@ -17,7 +17,8 @@ struct as_tls_client_conf {
     const char *ca;   /* file of authorities in PEM; NULL: those of the system */
     const char *cert; /* a chain in PEM, for a server that asks for one; NULL: none */
     const char *key;  /* its private key; NULL: it is in the file of cert */
-    bool http1;       /* ALPN offers http/1.1, else h2 */
+    struct as_tls_option_names names;
+    bool http1; /* ALPN offers http/1.1, else h2 */
 };
 
 struct as_tls_client;

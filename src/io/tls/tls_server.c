@@ -8,12 +8,14 @@
 
 #include <openssl/x509v3.h>
 #include <pthread.h>
+#include <string.h>
 
 /* One load of the files: a context for each certificate. The sessions of a generation hold its
  * first context, which frees the generation with itself. */
 struct generation {
     struct as_tls_tickets *tickets; /* NULL: none are issued */
     int64_t not_after;
+    uint8_t digest[AS_SHA256_BYTES]; /* of the files */
     uint32_t n;
     SSL_CTX *ctx[];
 };
@@ -50,20 +52,35 @@ static void release(struct generation *g)
         SSL_CTX_free(g->ctx[0]); /* the last owner of it frees g */
 }
 
-/* The certificate of the name that the client asked for (RFC 6066 §3); the first one for others. */
+/* The first context whose certificate is for the name; g->n: none. */
+static uint32_t find_name(const struct generation *g, const char *name, unsigned flags)
+{
+    uint32_t i = 0;
+
+    while (i < g->n &&
+           X509_check_host(SSL_CTX_get0_certificate(g->ctx[i]), name, 0, flags, NULL) != 1)
+        i++;
+    return i;
+}
+
+/* The certificate of the name that the client asked for (RFC 6066 §3), one that has the name itself
+ * before one with a wildcard; the first one for others. */
 static int on_server_name(SSL *ssl, int *alert AS_UNUSED, void *generation)
 {
     const struct generation *g = generation;
     const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    uint32_t i;
 
-    for (uint32_t i = 0; name && i < g->n; i++) {
-        if (X509_check_host(SSL_CTX_get0_certificate(g->ctx[i]), name, 0, 0, NULL) != 1)
-            continue;
-        if (i)
-            SSL_set_SSL_CTX(ssl, g->ctx[i]);
-        return SSL_TLSEXT_ERR_OK;
-    }
-    return SSL_TLSEXT_ERR_NOACK;
+    if (!name)
+        return SSL_TLSEXT_ERR_NOACK;
+    i = find_name(g, name, X509_CHECK_FLAG_NO_WILDCARDS);
+    if (i == g->n)
+        i = find_name(g, name, 0);
+    if (i == g->n)
+        return SSL_TLSEXT_ERR_NOACK;
+    if (i)
+        SSL_set_SSL_CTX(ssl, g->ctx[i]);
+    return SSL_TLSEXT_ERR_OK;
 }
 
 /* h2 before http/1.1, whatever the client prefers; an offer without either is refused. */
@@ -96,27 +113,24 @@ static SSL_CTX *new_context(const struct as_tls_server_conf *conf)
     return ctx;
 }
 
-/* Makes the context of certificate i. NULL: see err. */
-static SSL_CTX *load_context(struct generation *g, const struct as_tls_server_conf *conf,
-                             uint32_t i, enum as_tls_expiry expiry, struct as_buf *err)
+/* Makes the context of certificate i. NULL: see the loader's err. */
+static SSL_CTX *load_context(const struct generation *g, const struct as_tls_server_conf *conf,
+                             uint32_t i, struct as_tls_loader *l)
 {
-    SSL_CTX *ctx = new_context(conf);
-    int64_t not_after;
-
-    if (!ctx) {
-        as_buf_str(err, "no memory for TLS");
+    l->ctx = new_context(conf);
+    if (!l->ctx) {
+        as_buf_str(l->err, "no memory for TLS");
         return NULL;
     }
-    if (as_tls_credentials_load(ctx, conf->certs[i], conf->keys[i], expiry, &not_after, err) ||
-        (conf->client_ca && as_tls_credentials_trust(ctx, conf->client_ca, true, err))) {
-        SSL_CTX_free(ctx);
+    if (as_tls_credentials_load(l, conf->certs[i], conf->keys[i]) ||
+        (conf->client_ca && as_tls_credentials_trust(l, conf->client_ca, true))) {
+        SSL_CTX_free(l->ctx);
         return NULL;
     }
     if (conf->client_ca)
-        SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-    as_tls_tickets_use(g->tickets, ctx);
-    g->not_after = i ? AS_MIN(g->not_after, not_after) : not_after;
-    return ctx;
+        SSL_CTX_set_verify(l->ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    as_tls_tickets_use(g->tickets, l->ctx);
+    return l->ctx;
 }
 
 /* Each generation has keys of its own for tickets, so that no session outlives a change of the
@@ -126,11 +140,12 @@ static struct generation *load_generation(const struct as_tls_server_conf *conf,
 {
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): pointers */
     struct generation *g = as_xalloc(sizeof(*g) + conf->n * sizeof(g->ctx[0]));
+    struct as_tls_loader l = {.names = conf->names, .expiry = expiry, .err = err};
 
     *g = (struct generation){
         .tickets =
             conf->ticket_lifetime ? as_tls_tickets_new(conf->ticket_lifetime, as_clock_now) : NULL};
-    while (g->n < conf->n && (g->ctx[g->n] = load_context(g, conf, g->n, expiry, err)))
+    while (g->n < conf->n && (g->ctx[g->n] = load_context(g, conf, g->n, &l)))
         g->n++;
     if (g->n < conf->n) {
         for (uint32_t i = 0; i < g->n; i++)
@@ -139,6 +154,8 @@ static struct generation *load_generation(const struct as_tls_server_conf *conf,
         free(g);
         return NULL;
     }
+    g->not_after = l.not_after;
+    memcpy(g->digest, l.digest, sizeof(g->digest));
     SSL_CTX_set_ex_data(g->ctx[0], generation_index, g);
     SSL_CTX_set_tlsext_servername_callback(g->ctx[0], on_server_name);
     SSL_CTX_set_tlsext_servername_arg(g->ctx[0], g);
@@ -173,8 +190,12 @@ int as_tls_server_load(struct as_tls_server *s, enum as_tls_expiry expiry, struc
     if (!g)
         return AS_EINVALID;
     pthread_mutex_lock(&s->lock);
-    former = s->current;
-    s->current = g;
+    if (s->current && memcmp(s->current->digest, g->digest, sizeof(g->digest)) == 0) {
+        former = g; /* else each change of another file would end all resumption of sessions */
+    } else {
+        former = s->current;
+        s->current = g;
+    }
     pthread_mutex_unlock(&s->lock);
     release(former);
     return 0;

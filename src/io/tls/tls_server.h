@@ -20,6 +20,7 @@ struct as_tls_server_conf {
     uint32_t n;               /* at least 1 */
     const char *client_ca;    /* clients must send a certificate that one of these has signed; NULL:
                                  they send none */
+    struct as_tls_option_names names;
     enum as_tls_version least;
     as_ns ticket_lifetime; /* 0: no session is resumed */
 };
@@ -30,9 +31,10 @@ struct as_tls_server;
 struct as_tls_server *as_tls_server_new(const struct as_tls_server_conf *conf);
 void as_tls_server_free(struct as_tls_server *s); /* NULL is fine */
 
-/* Reads the files. 0; AS_EINVALID: see err, and what was loaded before stays. */
+/* Reads the files. If all have the bytes that were loaded before, nothing changes: sessions can
+ * still be resumed. 0; AS_EINVALID: see err, and what was loaded before stays. */
 int as_tls_server_load(struct as_tls_server *s, enum as_tls_expiry expiry, struct as_buf *err);
-/* When the first of the certificates expires, in seconds since 1970; 0: none is loaded. */
+/* When the first certificate of all chains expires, in seconds since 1970; 0: none is loaded. */
 int64_t as_tls_server_not_after(struct as_tls_server *s);
 /* A new connection's state. NULL: nothing is loaded, or no memory. */
 SSL *as_tls_server_open(struct as_tls_server *s);

@@ -121,6 +121,7 @@ int as_target_choose(struct as_target *ret_t, const struct as_option_set *o, str
                                       .ca = file_of(o, AS_OPT_CA),
                                       .cert = file_of(o, AS_OPT_CERT),
                                       .key = file_of(o, AS_OPT_KEY),
+                                      .names = {"--cert", "--key", "--ca"},
                                       .http1 =
                                           as_option_u64(o, AS_OPT_PROTOCOL) != AS_MODEL_CALL_GRPC};
     struct as_runtime_search f;

@@ -58,6 +58,23 @@ class Authority:
                      "-extfile", extensions, "-out", pair.cert)
         return pair
 
+    def revoked(self):
+        """A file with the list of its revoked certificates, which is empty."""
+        config, crl = self.folder / f"{self.name}.crl.cnf", self.folder / f"{self.name}.crl"
+        (self.folder / f"{self.name}.index").touch()
+        config.write_text(f"[ca]\ndefault_ca=a\n[a]\ndatabase={self.folder}/{self.name}.index\ndefault_md=sha256\ndefault_crl_days=7\n")
+        _openssl("ca", "-gencrl", "-config", config, "-cert", self.cert, "-keyfile", self._key, "-out", crl)
+        return crl
+
+    def below(self, name="below"):
+        """An authority that this one has signed."""
+        other = Authority(self.folder, name)
+        extensions = self.folder / f"{name}.ext"
+        extensions.write_text("basicConstraints=critical,CA:TRUE\n")
+        _openssl("x509", "-in", other.cert, "-CA", self.cert, "-CAkey", self._key, "-CAcreateserial", "-days", 20,
+                 "-extfile", extensions, "-out", other.cert)
+        return other
+
     def server(self, name="server", **kwargs):
         return self.sign(name, "localhost", addresses=["127.0.0.1"], **kwargs)
 

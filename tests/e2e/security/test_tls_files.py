@@ -38,6 +38,10 @@ def serial(server, authority, port=None):
         return s.getpeercert()["serialNumber"]
 
 
+def handshakes(server):
+    return prometheus.total(prometheus.parse(server.metrics()), "anyserve_tls_handshakes_total")
+
+
 def anyserve(*arguments):
     return subprocess.run([str(a) for a in (paths.BINARY, *arguments)], capture_output=True, text=True, timeout=wait.SECONDS)
 
@@ -66,11 +70,12 @@ class TestStart:
 
     def test_no_key_in_it(self, authority):
         cert = authority.server("without_key").cert
-        assert f"{cert} holds no private key in PEM" in self.refused("--tls-cert", cert)
+        said = self.refused("--tls-cert", cert)
+        assert f"--tls-cert {cert} holds no private key in PEM" in said and "if it is in another file: --tls-key FILE" in said
 
     def test_the_key_of_another_one(self, authority):
         a, b = authority.server("a"), authority.server("b")
-        assert f"{b.key} does not belong to the certificate {a.cert}" in self.refused("--tls-cert", a.cert, "--tls-key", b.key)
+        assert f"--tls-key {b.key} does not belong to the certificate {a.cert}" in self.refused("--tls-cert", a.cert, "--tls-key", b.key)
 
     def test_an_encrypted_key(self, authority, tmp_path):
         pair = authority.server("encrypted")
@@ -85,7 +90,17 @@ class TestStart:
 
     def test_authorities_without_a_certificate(self, authority, tmp_path):
         (tmp_path / "ca").write_text("hello\n")
-        assert "ca holds no certificates of authorities" in self.refused(*authority.server("x").options, "--tls-client-ca", tmp_path / "ca")
+        for file in tmp_path / "ca", authority.revoked():
+            said = self.refused(*authority.server("x").options, "--tls-client-ca", file)
+            assert f"--tls-client-ca {file} holds no certificates of authorities" in said
+
+    def test_an_expired_certificate_of_the_chain(self, authority, tmp_path):
+        pair = authority.server("good")
+        old = authority.server("old", not_after="20210101000000Z")
+        chain = tmp_path / "chain.pem"
+        chain.write_bytes(pair.cert.read_bytes() + old.cert.read_bytes())
+        said = self.refused("--tls-cert", chain, "--tls-key", pair.key)
+        assert f"--tls-cert {chain}: certificate 2 of the chain (old) has expired: 2021-01-01 00:00:00 UTC" in said
 
     @pytest.mark.parametrize("options, text", [
         (["--tls-key", "k"], "--tls-key needs a certificate: --tls-cert"),
@@ -95,7 +110,9 @@ class TestStart:
         (["--listen", "127.0.0.1:0,tls"], "--listen 127.0.0.1:0,tls needs a certificate"),
         (["--listen", "127.0.0.1"], "is not ADDRESS:PORT, PORT or unix:PATH"),
         (["--listen", "127.0.0.1:65536"], "is not ADDRESS:PORT, PORT or unix:PATH"),
-        (["--listen", "127.0.0.1:1,ssl"], "is not ADDRESS:PORT, PORT or unix:PATH"),
+        (["--listen", "127.0.0.1:1,ssl"], "',ssl' is not ',tls'"),
+        (["--listen", "unix:/run/a,b"], "unix:/run/a,b': ',b' is not ',tls'"),
+        (["--listen", "127.0.0.1:1,TLS"], "',TLS' is not ',tls'"),
         (["--listen", "unix:relative"], "the path of a unix socket is absolute"),
         (["--listen", "unix:/" + "x" * 107], "the path of a unix socket is absolute and has at most 107 bytes"),
         (["--max-handshakes", "0"], "max-handshakes"),
@@ -146,9 +163,10 @@ class TestReload:
             assert client.get(f"https://localhost:{server.port}/v2/health/live").status_code == 200
             pair.replace_by(fresh.server("renewed"))
             wait.until(lambda: serial(server, fresh) != first, "the new certificate is used")
+            before = handshakes(server)
             assert client.get(f"https://localhost:{server.port}/v2/health/live").status_code == 200
+            assert handshakes(server) == before
         server.log.wait("event=certificates_reloaded")
-        assert prometheus.total(prometheus.parse(server.metrics()), "anyserve_connections_closed_total") >= 0
 
     def test_files_behind_links(self, serve, fresh, tmp_path):
         """As certbot leaves them: `live` has links to `archive`."""
@@ -194,6 +212,39 @@ class TestReload:
         pair.replace_by(fresh.server("mended"))
         assert (reload(server).returncode, reload(server).stdout) == (0, "reloaded\n")
         assert serial(server, fresh) != first
+
+    def test_authorities_that_cannot_be_used(self, serve, fresh):
+        """The former ones stay, and the dispatcher too."""
+        me = fresh.sign("me")
+        authorities = fresh.folder / "clients.pem"
+        authorities.write_bytes(fresh.cert.read_bytes())
+        server = serve("echo.py", *fresh.server().options, "--tls-client-ca", authorities)
+        server.expect_error("certificates_reload_failed")
+        dispatcher = server.dispatcher
+        c = context(fresh)
+        c.load_cert_chain(me.cert, me.key)
+        for text in fresh.revoked().read_bytes(), b"", fresh.cert.read_bytes()[:300]:
+            authorities.write_bytes(text)
+            done = reload(server)
+            assert done.returncode == 1 and f"--tls-client-ca {authorities} holds no certificates of authorities" in done.stderr, done
+            with httpx.Client(verify=c) as client:
+                assert client.get(f"https://localhost:{server.port}/v2/health/live").status_code == 200
+        assert server.dispatcher == dispatcher
+
+    def test_an_intermediate_authority(self, serve, fresh):
+        """Clients that it has signed come in, and those of the authority above it do not."""
+        below = fresh.below()
+        server = serve("echo.py", *fresh.server().options, "--tls-client-ca", below.cert)
+        c = context(fresh)
+        mine = below.sign("mine")
+        c.load_cert_chain(mine.cert, mine.key)
+        with httpx.Client(verify=c) as client:
+            assert client.get(f"https://localhost:{server.port}/v2/health/live").status_code == 200
+        c = context(fresh)
+        other = fresh.sign("other")
+        c.load_cert_chain(other.cert, other.key)
+        with httpx.Client(verify=c) as client, pytest.raises(httpx.TransportError):
+            client.get(f"https://localhost:{server.port}/v2/health/live")
 
     def test_hangup(self, serve, fresh):
         pair = fresh.server()

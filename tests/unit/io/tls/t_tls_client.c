@@ -113,6 +113,19 @@ static void chains(void **state AS_UNUSED)
     expect("old", "localhost", "authority.pem", AS_TLS_CAUSE_UNVERIFIED, "certificate has expired");
 }
 
+/* The server sends no more than its own certificate. */
+static void an_intermediate_authority_is_enough(void **state AS_UNUSED)
+{
+    struct certificate middle = make_certificate(&authority, "middle", "CA", -DAY, DAY);
+
+    write_certificate("middle.pem", &middle);
+    put_certificate(&middle, "below", "DNS:localhost");
+    free_certificate(&middle);
+    expect("below", "localhost", "middle.pem", AS_TLS_CAUSE_OTHER, NULL);
+    expect("below", "localhost", "authority.pem", AS_TLS_CAUSE_UNTRUSTED,
+           "unable to get local issuer certificate");
+}
+
 static void the_system_does_not_trust_it(void **state AS_UNUSED)
 {
     serve("local", NULL);
@@ -256,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_addresses),
         cmocka_unit_test(chains),
+        cmocka_unit_test(an_intermediate_authority_is_enough),
         cmocka_unit_test(the_system_does_not_trust_it),
         cmocka_unit_test(one_protocol_is_offered),
         cmocka_unit_test(a_name_is_told_and_no_address),

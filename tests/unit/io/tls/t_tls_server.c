@@ -21,7 +21,8 @@ static int set_up_all(void **state AS_UNUSED)
     write_certificate("authority.pem", &authority);
     put_certificate(&authority, "first", "DNS:first.example");
     put_certificate(&authority, "second", "DNS:second.example,DNS:*.second.example");
-    put_certificate(&authority, "third", "DNS:third.example,DNS:first.example");
+    put_certificate(&authority, "third",
+                    "DNS:third.example,DNS:first.example,DNS:exact.second.example");
     put_certificate(&authority, "me", NULL);
     return 0;
 }
@@ -91,6 +92,7 @@ static void the_certificate_of_the_name_that_is_asked_for(void **state AS_UNUSED
                 {"second.example", "second"},
                 {"SECOND.example", "second"},
                 {"a.second.example", "second"},
+                {"exact.second.example", "third"}, /* although a wildcard is given before it */
                 {"a.b.second.example", "first"},
                 {"third.example", "third"},
                 {"unknown.example", "first"}};
@@ -275,7 +277,77 @@ static bool resumes(SSL_SESSION *session)
     return resumed;
 }
 
-static void a_ticket_is_of_no_use_after_a_new_load(void **state AS_UNUSED)
+/* A change of another file, such as that of API keys, loads these again, too. */
+static void a_ticket_outlives_a_load_of_the_same_files(void **state AS_UNUSED)
+{
+    SSL_SESSION *session;
+
+    make_and_load((struct as_tls_server_conf){.ticket_lifetime = 100 * AS_SEC});
+    assert_true(pair_agrees(as_tls_server_open(server), SSL_new(client)));
+    session = take_ticket();
+    pair_close();
+    assert_int_equal(as_tls_server_load(server, AS_TLS_EXPIRY_ERROR, &err), 0);
+    assert_true(resumes(session));
+    certs[1] = file_in_folder("no.pem"); /* nor does one that fails change anything */
+    assert_int_equal(as_tls_server_load(server, AS_TLS_EXPIRY_ERROR, &err), AS_EINVALID);
+    assert_true(resumes(session));
+    SSL_SESSION_free(session);
+}
+
+/* The same chain behind another name counts for the same; another list of authorities does not. */
+static void a_ticket_is_of_no_use_after_a_change_of_authorities(void **state AS_UNUSED)
+{
+    static char text[8192];
+    SSL_SESSION *session;
+    FILE *f;
+    size_t n;
+
+    assert_int_equal(
+        SSL_CTX_use_certificate_file(client, file_in_folder("me.pem"), SSL_FILETYPE_PEM), 1);
+    assert_int_equal(
+        SSL_CTX_use_PrivateKey_file(client, file_in_folder("me.key"), SSL_FILETYPE_PEM), 1);
+    write_certificate("clients.pem", &authority);
+    make_and_load((struct as_tls_server_conf){.ticket_lifetime = 100 * AS_SEC,
+                                              .client_ca = file_in_folder("clients.pem")});
+    assert_true(pair_agrees(as_tls_server_open(server), SSL_new(client)));
+    session = take_ticket();
+    pair_close();
+    assert_true(resumes(session));
+    f = fopen(file_in_folder("first.pem"), "r");
+    assert_non_null(f);
+    n = fread(text, 1, sizeof(text) - 1, f);
+    fclose(f);
+    text[n] = 0;
+    f = fopen(file_in_folder("clients.pem"), "a");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+    assert_int_equal(as_tls_server_load(server, AS_TLS_EXPIRY_ERROR, &err), 0);
+    assert_false(resumes(session));
+    SSL_SESSION_free(session);
+}
+
+/* The user trusts the intermediate authority, whoever has signed that. */
+static void an_intermediate_authority_is_enough(void **state AS_UNUSED)
+{
+    struct certificate middle = make_certificate(&authority, "middle", "CA", -DAY, DAY);
+
+    write_certificate("middle.pem", &middle);
+    put_certificate(&middle, "below", NULL);
+    free_certificate(&middle);
+    SSL_CTX_set_max_proto_version(client, TLS1_2_VERSION);
+    make_and_load((struct as_tls_server_conf){.client_ca = file_in_folder("middle.pem")});
+    for (int i = 0; i < 2; i++) {
+        SSL *ssl = SSL_new(client);
+
+        SSL_use_certificate_file(ssl, file_in_folder(i ? "me.pem" : "below.pem"), SSL_FILETYPE_PEM);
+        SSL_use_PrivateKey_file(ssl, file_in_folder(i ? "me.key" : "below.key"), SSL_FILETYPE_PEM);
+        assert_int_equal(pair_agrees(as_tls_server_open(server), ssl), i == 0);
+        pair_close();
+    }
+}
+
+static void a_ticket_is_of_no_use_after_a_load_of_other_files(void **state AS_UNUSED)
 {
     SSL_SESSION *session;
 
@@ -285,6 +357,9 @@ static void a_ticket_is_of_no_use_after_a_new_load(void **state AS_UNUSED)
     assert_int_equal(SSL_SESSION_is_resumable(session), 1);
     pair_close();
     assert_true(resumes(session));
+    put_certificate(&authority, "renewed", "DNS:second.example");
+    certs[1] = file_in_folder("renewed.pem");
+    keys[1] = file_in_folder("renewed.key");
     assert_int_equal(as_tls_server_load(server, AS_TLS_EXPIRY_ERROR, &err), 0);
     assert_false(resumes(session));
     SSL_SESSION_free(session);
@@ -317,7 +392,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(new_files_are_for_new_sessions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_that_cannot_be_used_change_nothing, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_ticket_is_of_no_use_after_a_new_load, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_ticket_outlives_a_load_of_the_same_files, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_ticket_is_of_no_use_after_a_load_of_other_files, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_ticket_is_of_no_use_after_a_change_of_authorities, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(an_intermediate_authority_is_enough, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_lifetime_no_ticket, set_up, tear_down),
     };
 
