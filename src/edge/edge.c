@@ -73,9 +73,21 @@ bool as_edge_may_log(struct as_edge *e, uint32_t kind, uint64_t *ret_skipped)
     return as_log_ratelimit_allows(&e->log_limits[kind], as_loop_now(e->loop), AS_SEC, ret_skipped);
 }
 
+/* Without any its ports with TLS refuse everybody. */
+static bool has_certificates(const struct as_edge *e)
+{
+    return !e->conf.tls || as_tls_server_not_after(e->conf.tls);
+}
+
+/* Without a table nobody's key is known to be valid. */
+static bool has_keys(const struct as_edge *e)
+{
+    return !e->conf.api_keys || e->keys.table;
+}
+
 bool as_edge_is_ready(const struct as_edge *e)
 {
-    return !e->shutting_down && (!e->conf.api_keys || e->keys.table) &&
+    return has_certificates(e) && has_keys(e) && !e->shutting_down &&
            as_fleet_ready(e->client.fleet);
 }
 
@@ -360,6 +372,11 @@ void as_edge_drain_expired(struct as_edge *e)
     as_websocket_drain_all(e);
     finish_connections(&e->new_conns);
     finish_connections(&e->conns);
+}
+
+void as_edge_announce_certificates(struct as_edge *e)
+{
+    as_stream_notify_all(e);
 }
 
 void as_edge_announce_shutdown(struct as_edge *e)

@@ -245,6 +245,10 @@ void as_edge_set_keys(struct as_edge *e, struct as_key_table *t);
 /* The server is about to shut down. The edge goes on serving, but reports that neither the server
  * nor any model is ready. */
 void as_edge_announce_shutdown(struct as_edge *e);
+/* conf.tls has certificates now, and had none before: the edge may be ready. */
+void as_edge_announce_certificates(struct as_edge *e);
+/* What health reports of the server. On this loop. */
+bool as_edge_is_ready(const struct as_edge *e);
 /* The time of a drain is over; call it after the fleet's drain has expired. Incomplete requests are
  * failed with UNAVAILABLE, and connections take no further ones. Each connection closes when its
  * answers are sent; then `drained` is called. */

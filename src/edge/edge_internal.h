@@ -110,8 +110,7 @@ void as_edge_conn_closed(struct as_edge *e); /* counts a closed connection; ends
 /* The event of a refusal by this edge's interface, for the log. */
 const char *as_edge_refusal_event(const struct as_edge *e);
 
-/* What health reports. */
-bool as_edge_is_ready(const struct as_edge *e);
+/* What health reports, with as_edge_is_ready. */
 bool as_edge_is_model_ready(const struct as_edge *e, const struct as_model *m);
 
 /* True: a line of this kind may be logged now. *ret_skipped: lines skipped since the last one. */

@@ -2,6 +2,7 @@
 
 #include "app/client/server_process.h"
 #include "conf/option/exit_code.h"
+#include "ctl/state/outcome.h"
 #include "io/loop/clock.h"
 #include "io/process/proc.h"
 
@@ -10,19 +11,33 @@
 #define PATH_BYTES 4096
 #define LOOK_EVERY (20 * AS_MS)
 
-static int print_outcome(const char *outcome, const char *done, const char *failed)
+/* What follows the word; NULL: the outcome is another one. */
+static const char *behind(const char *outcome, const char *word)
 {
-    if (strncmp(outcome, "done ", 5) == 0) {
-        printf("%s%s%s\n", done, outcome[5] ? " " : "", outcome + 5);
+    size_t n = strlen(word);
+
+    return strncmp(outcome, word, n) == 0 ? outcome + n : NULL;
+}
+
+static int print_outcome(const char *outcome, const struct as_outcome_texts *texts)
+{
+    const char *rest = behind(outcome, AS_OUTCOME_DONE);
+
+    if (rest) {
+        printf("%s%s%s\n", texts->done, rest[0] ? " " : "", rest);
         return AS_EXIT_CODE_OK;
     }
-    fprintf(stderr, "anyserve: %s: %s\n", failed,
-            strncmp(outcome, "failed ", 7) == 0 ? outcome + 7 : outcome);
+    if (behind(outcome, AS_OUTCOME_NOTHING)) {
+        printf("%s\n", texts->nothing);
+        return AS_EXIT_CODE_OK;
+    }
+    rest = behind(outcome, AS_OUTCOME_FAILED);
+    fprintf(stderr, "anyserve: %s: %s\n", texts->failed, rest ? rest : outcome);
     return AS_EXIT_CODE_FAILED;
 }
 
 static int wait_for_outcome(const struct as_server_process *o, const char *path,
-                            const struct as_option_set *opts, const char *done, const char *failed)
+                            const struct as_option_set *opts, const struct as_outcome_texts *texts)
 {
     as_ns began = as_clock_now(), limit = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
     as_ns deadline = limit ? began + limit : AS_NEVER;
@@ -45,11 +60,11 @@ static int wait_for_outcome(const struct as_server_process *o, const char *path,
             return AS_EXIT_CODE_FAILED;
         }
     }
-    return print_outcome(text, done, failed);
+    return print_outcome(text, texts);
 }
 
 int as_outcome_wait_signal(const struct as_option_set *opts, int signo, const char *name,
-                           const char *done, const char *failed)
+                           const struct as_outcome_texts *texts)
 {
     char path[PATH_BYTES];
     struct as_server_process o;
@@ -61,7 +76,7 @@ int as_outcome_wait_signal(const struct as_option_set *opts, int signo, const ch
         code = as_server_process_signal(&o, signo);
     }
     if (code == AS_EXIT_CODE_OK)
-        code = wait_for_outcome(&o, path, opts, done, failed);
+        code = wait_for_outcome(&o, path, opts, texts);
     as_server_process_fini(&o);
     return code;
 }

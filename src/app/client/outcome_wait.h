@@ -6,10 +6,15 @@
 
 #include "conf/option/option.h"
 
+struct as_outcome_texts {
+    const char *done, *failed;
+    const char *nothing; /* there was nothing to do */
+};
+
 /* Finds the server that the options select, sends it `signo` and waits, at most for --timeout, for
- * the outcome in the file `name`. Prints "DONE TEXT", or to stderr "anyserve: FAILED: REASON".
- * Returns an exit code; errors are printed to stderr. */
+ * the outcome in the file `name`. Prints "DONE TEXT", NOTHING, or to stderr "anyserve: FAILED:
+ * REASON". Returns an exit code; errors are printed to stderr. */
 int as_outcome_wait_signal(const struct as_option_set *opts, int signo, const char *name,
-                           const char *done, const char *failed);
+                           const struct as_outcome_texts *texts);
 
 #endif

@@ -53,7 +53,12 @@ static int end_server(const struct as_server_process *p, const struct as_option_
 
 int as_reload_main(struct as_option_set *opts)
 {
-    return as_outcome_wait_signal(opts, SIGHUP, AS_RUNTIME_RELOAD, "reloaded", "not reloaded");
+    static const struct as_outcome_texts texts = {
+        .done = "reloaded",
+        .failed = "not reloaded",
+        .nothing = "nothing to reload: the server has neither certificates nor API keys"};
+
+    return as_outcome_wait_signal(opts, SIGHUP, AS_RUNTIME_RELOAD, &texts);
 }
 
 int as_shutdown_main(struct as_option_set *opts)

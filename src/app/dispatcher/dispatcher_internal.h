@@ -34,6 +34,7 @@ struct as_client_lane { /* an event loop with its thread and its clients; lane 0
      * slow drain is still under way */
     struct as_letter listen, announce_end, drain, drained, cancel_unanswered, stop, stopped;
     struct as_letter turn, turned; /* for the heartbeat */
+    struct as_letter certified;    /* there are certificates at last */
     /* duplicates of the listeners, until it listens on them */
     int grpc[AS_DISPATCHER_LISTENERS], grpc_tls[AS_DISPATCHER_LISTENERS];
     int handover_in, handover_out; /* duplicates, until it adopts clients, or drains; -1: none */
@@ -62,7 +63,10 @@ struct as_dispatcher_reload {
     bool again, again_asked;     /* another reading is due behind it */
     pthread_t thread;
     struct as_letter done;
-    bool tls_failed; /* the thread's */
+    bool tls_failed;  /* the thread's */
+    bool uncertified; /* the first loading has failed, and none has been done since */
+    uint32_t asked_newest, asked_read; /* numbers of RELOAD: the newest, and the newest before the
+                                          reading */
     struct as_buf why;
 };
 
@@ -158,7 +162,7 @@ int as_dispatcher_reload_open(struct as_dispatcher *d);
 /* Reads the files again, on a thread beside the loops, since a million keys take two seconds and a
  * network file system may block. What was read before stays where that fails. Logged, and written
  * to the runtime folder for `anyserve reload`. */
-void as_dispatcher_reload(struct as_dispatcher *d);
+void as_dispatcher_reload(struct as_dispatcher *d, uint32_t number);
 void as_dispatcher_reload_close(struct as_dispatcher *d); /* the loops have ended */
 
 /* --- dispatcher_keys.c --- */

@@ -347,7 +347,7 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
             as_dispatcher_drain(d);
         break;
     case AS_CTL_RELOAD:
-        as_dispatcher_reload(d);
+        as_dispatcher_reload(d, m->number);
         break;
     case AS_CTL_LEGACY:
         adopt_legacy_worker(d, m);

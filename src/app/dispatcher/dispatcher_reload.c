@@ -17,12 +17,34 @@ static void load_certificates(struct as_dispatcher_reload *r)
     r->tls_failed = r->tls && as_tls_server_load(r->tls, AS_TLS_EXPIRY_ALLOWED, &r->why) != 0;
 }
 
+static void open_certified(struct as_letter *letter, void *to AS_UNUSED)
+{
+    as_edge_announce_certificates(AS_CONTAINER(letter, struct as_client_lane, certified)->edge);
+}
+
+/* Only once: what is loaded stays when a later reading fails. */
+static void announce_first_certificates(struct as_dispatcher *d)
+{
+    struct as_dispatcher_reload *r = &d->reload;
+
+    if (r->tls_failed || !r->uncertified)
+        return;
+    r->uncertified = false;
+    for (uint32_t i = 0; i < d->n_lanes; i++)
+        as_client_lane_post(&d->lanes[i], &d->lanes[i].certified, open_certified);
+}
+
 static void log_certificates(const struct as_dispatcher *d)
 {
     const struct as_dispatcher_reload *r = &d->reload;
     char quoted[1024];
 
-    if (r->tls_failed)
+    if (r->tls_failed && !as_tls_server_not_after(r->tls))
+        as_log_event(&d->log, AS_LOG_ERROR, "no_certificates",
+                     "reason=%s action=\"clients of ports with TLS are refused until the files are "
+                     "mended\"",
+                     as_log_quote(quoted, sizeof(quoted), as_buf_slice(&r->why)));
+    else if (r->tls_failed)
         as_log_event(&d->log, AS_LOG_ERROR, "certificates_reload_failed",
                      "reason=%s action=\"the former ones stay\"",
                      as_log_quote(quoted, sizeof(quoted), as_buf_slice(&r->why)));
@@ -33,13 +55,20 @@ static void log_certificates(const struct as_dispatcher *d)
 
 static void start_reading(struct as_dispatcher *d, bool asked);
 
-static void write_outcome(const struct as_dispatcher *d, bool keys_failed)
+static bool has_nothing_to_read(const struct as_dispatcher *d)
+{
+    return !d->reload.tls && !as_option_str(d->opts, AS_OPT_API_KEYS)[0];
+}
+
+static void write_outcome(struct as_dispatcher *d, bool keys_failed)
 {
     const struct as_dispatcher_reload *r = &d->reload;
     char folder[AS_RUNTIME_PATH_MAX];
     struct as_buf text = {0};
 
-    as_buf_str(&text, r->tls_failed || keys_failed ? "failed " : "done ");
+    as_buf_str(&text, has_nothing_to_read(d)         ? AS_OUTCOME_NOTHING
+                      : r->tls_failed || keys_failed ? AS_OUTCOME_FAILED
+                                                     : AS_OUTCOME_DONE);
     as_buf_add(&text, r->why.p, r->why.n);
     if (r->tls_failed && keys_failed)
         as_buf_str(&text, "; ");
@@ -48,6 +77,8 @@ static void write_outcome(const struct as_dispatcher *d, bool keys_failed)
                         (uint16_t)as_option_u64(d->opts, AS_OPT_PORT), "") == 0)
         as_outcome_write(folder, AS_RUNTIME_RELOAD, as_buf_slice(&text));
     as_buf_fini(&text);
+    as_dispatcher_send(d,
+                       &(struct as_ctl_message){.type = AS_CTL_RELOADED, .number = r->asked_read});
 }
 
 /* --- watching --- */
@@ -122,6 +153,7 @@ static void end_reading(struct as_dispatcher *d)
     bool keys_failed;
 
     log_certificates(d);
+    announce_first_certificates(d);
     take_watch(d);
     keys_failed = !as_dispatcher_keys_take(d);
     r->again = r->again_asked = false;
@@ -167,7 +199,8 @@ static void start_reading(struct as_dispatcher *d, bool asked)
         return;
     }
     r->asked = asked;
-    if (!r->tls && !as_option_str(d->opts, AS_OPT_API_KEYS)[0])
+    r->asked_read = r->asked_newest;
+    if (has_nothing_to_read(d))
         as_log_event(&d->log, AS_LOG_INFO, "nothing_to_reload",
                      "reason=\"there are neither certificates nor API keys\"");
     as_dispatcher_keys_prepare(d);
@@ -178,8 +211,9 @@ static void start_reading(struct as_dispatcher *d, bool asked)
     end_reading(d);
 }
 
-void as_dispatcher_reload(struct as_dispatcher *d)
+void as_dispatcher_reload(struct as_dispatcher *d, uint32_t number)
 {
+    d->reload.asked_newest = number;
     if (d->phase != AS_DISPATCHER_STOPPING)
         start_reading(d, true);
 }
@@ -204,6 +238,7 @@ int as_dispatcher_reload_open(struct as_dispatcher *d)
     if (r->conf.server.n)
         r->tls = as_tls_server_new(&r->conf.server);
     load_certificates(r);
+    r->uncertified = r->tls_failed;
     if (r->tls_failed)
         log_certificates(d);
     return 0;

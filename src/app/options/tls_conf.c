@@ -58,6 +58,19 @@ int as_tls_conf_read(struct as_tls_conf *ret_c, const struct as_option_set *o, s
     return 0;
 }
 
+int as_tls_conf_check(const struct as_tls_conf *c, enum as_tls_expiry expiry, struct as_buf *err)
+{
+    struct as_tls_server *tls;
+    int rc;
+
+    if (!c->server.n)
+        return 0;
+    tls = as_tls_server_new(&c->server);
+    rc = as_tls_server_load(tls, expiry, err);
+    as_tls_server_free(tls);
+    return rc;
+}
+
 static int fail(const char *text, struct as_buf *err)
 {
     as_buf_printf(err,

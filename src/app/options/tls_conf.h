@@ -16,6 +16,10 @@ struct as_tls_conf {
  * certificate. 0; AS_EINVALID: see err. */
 int as_tls_conf_read(struct as_tls_conf *ret_c, const struct as_option_set *o, struct as_buf *err);
 
+/* Loads the files and forgets them: for whoever starts a process that will load them. 0;
+ * AS_EINVALID: see err. */
+int as_tls_conf_check(const struct as_tls_conf *c, enum as_tls_expiry expiry, struct as_buf *err);
+
 /* Where a --listen is: an address and a port, or the path of a unix socket. */
 struct as_listen_spec {
     char host[AS_LISTEN_HOST_MAX]; /* "": a unix socket */

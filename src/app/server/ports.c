@@ -190,17 +190,10 @@ static int listen_token_ports(struct as_ports *p, struct as_buf *err)
 /* Reads the files before anything listens; the dispatcher reads them itself. */
 static int check_certificates(struct as_ports *p, struct as_buf *err)
 {
-    struct as_tls_server *tls;
-    int rc;
-
     if (as_tls_conf_read(&p->tls, p->opts, err))
         return AS_EXIT_CODE_USAGE;
-    if (!p->tls.server.n)
-        return AS_EXIT_CODE_OK;
-    tls = as_tls_server_new(&p->tls.server);
-    rc = as_tls_server_load(tls, AS_TLS_EXPIRY_ERROR, err) ? AS_EXIT_CODE_CONFIG : AS_EXIT_CODE_OK;
-    as_tls_server_free(tls);
-    return rc;
+    return as_tls_conf_check(&p->tls, AS_TLS_EXPIRY_ERROR, err) ? AS_EXIT_CODE_CONFIG
+                                                                : AS_EXIT_CODE_OK;
 }
 
 static uint32_t count_kind(const struct as_handover *h, enum as_handover_kind kind)

@@ -5,6 +5,7 @@
 #include "app/client/print.h"
 #include "app/controller/desired_state.h"
 #include "app/options/conf.h"
+#include "app/options/tls_conf.h"
 #include "app/server/ports.h"
 #include "conf/option/exit_code.h"
 #include "ctl/state/outcome.h"
@@ -159,6 +160,22 @@ static bool can_read_state(const struct resumed *r, struct as_buf *err)
     return rc == 0;
 }
 
+/* Can the new program's dispatcher load the certificates? Else it would take over, and refuse the
+ * clients that the former one serves. */
+static bool can_use_certificates(const struct resumed *r, struct as_buf *err)
+{
+    struct as_tls_conf c;
+    struct as_buf why = {0};
+    bool ok = !as_tls_conf_read(&c, &r->opts, &why) &&
+              !as_tls_conf_check(&c, AS_TLS_EXPIRY_ALLOWED, &why);
+
+    if (!ok)
+        as_buf_printf(err, "the certificates cannot be loaded: %.*s",
+                      AS_STR_FMT(as_buf_slice(&why)));
+    as_buf_fini(&why);
+    return ok;
+}
+
 static int take_over(struct resumed *r, int fd, struct as_buf *err)
 {
     As__Command *m;
@@ -194,7 +211,8 @@ static int take_over(struct resumed *r, int fd, struct as_buf *err)
             as_fatal_system("a signalfd", errno);
     }
     code = r->in.failed ? AS_EXIT_CODE_CONFIG : as_supervisor_run(&r->conf);
-    if (r->dry && code == AS_EXIT_CODE_OK && !can_read_state(r, err))
+    if (r->dry && code == AS_EXIT_CODE_OK &&
+        !(can_read_state(r, err) && can_use_certificates(r, err)))
         code = AS_EXIT_CODE_CONFIG;
     as_reexec_reader_fini(&r->in);
     return code;
@@ -238,5 +256,7 @@ void as_resume_write_outcome(void *resume, struct as_str outcome)
 
 int as_upgrade_main(struct as_option_set *opts)
 {
-    return as_outcome_wait_signal(opts, SIGUSR2, AS_RUNTIME_UPGRADE, "upgraded to", "not upgraded");
+    static const struct as_outcome_texts texts = {.done = "upgraded to", .failed = "not upgraded"};
+
+    return as_outcome_wait_signal(opts, SIGUSR2, AS_RUNTIME_UPGRADE, &texts);
 }

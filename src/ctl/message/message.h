@@ -66,8 +66,9 @@
  *              answered. May come with a descriptor: the socket for client connections of
  *              edge/conn/connection_handover.h, whose other end comes with TOLD.
  *   RELIEVED   An upgrade: the former dispatcher has ended.
- *   RELOAD     Read the certificates again; the outcome goes to the runtime folder.
- *   ADMIT      Before TOLD: accept clients already, although nothing can be served yet.
+ *   RELOAD     number: read certificates and API keys again; the outcome goes to the runtime
+ * folder. Answered by RELOADED. A dispatcher that has not answered when it ends leaves it to the
+ * next one. ADMIT      Before TOLD: accept clients already, although nothing can be served yet.
  *   KNOWN      Before TOLD: what MODEL said to the supervisor before, or, with id 1, what DECLARE
  *              said of a deployment of which no worker has registered a model. The latter also
  *              later; text "" with a model: it is not declared any more.
@@ -131,6 +132,7 @@
  *              SIGTERM. It takes no new requests, and ends when it has answered those that it has.
  *   LOAD       deployment, number of requests that wait, id = number of those that are executed,
  *              text of ctl/message/load.h: after COUNT.
+ *   RELOADED   number: answers RELOAD, and those before it.
  *   STATS      replica, token, ns = Unix time, text: what its record_autoscaling_stats has returned
  *              then, a JSON object of numbers; after COUNT with AS_CTL_COUNT_STATS, and LOAD.
  */
@@ -190,7 +192,8 @@
     X(COUNT, C, D)                                                                                 \
     X(LOAD, D, C)                                                                                  \
     X(STATS, D, C)                                                                                 \
-    X(RELOAD, S, D)
+    X(RELOAD, S, D)                                                                                \
+    X(RELOADED, D, S)
 
 enum as_ctl_type {
     AS_CTL_NONE,

@@ -17,7 +17,7 @@
 #include <state.pb-c.h>
 
 #define AS_REEXEC_FORMAT 4u
-#define AS_REEXEC_MINOR  5u                 /* fields that were added since; for people */
+#define AS_REEXEC_MINOR  6u                 /* fields that were added since; for people */
 #define AS_REEXEC_MAX    ((size_t)64 << 20) /* bytes; a larger state is refused */
 
 /* --- writing --- */

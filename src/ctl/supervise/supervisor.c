@@ -144,7 +144,7 @@ static void on_signal(struct as_sock *sock, int events AS_UNUSED)
         else if (si.ssi_signo == SIGHUP && s->phase != STARTING && s->phase != SERVING)
             as_log_event(&s->log, AS_LOG_INFO, "hangup_ignored", "reason=\"the server ends\"");
         else if (si.ssi_signo == SIGHUP && !as_supervisor_hangup_ends(s, &si))
-            as_channel_send(s->current->channel, &(struct as_ctl_message){.type = AS_CTL_RELOAD});
+            as_supervisor_reload(s, &si);
         else if (s->phase == STARTING || s->phase == SERVING)
             start_drain(s, &si);
         else
@@ -186,6 +186,8 @@ static void on_dispatcher_serving(void *ctx)
         as_supervisor_dispatcher_serving(d->s, d);
     else
         as_supervisor_send_dispatcher_state(d->s);
+    if (d == d->s->current) /* also one that has just taken over */
+        as_supervisor_reload_pending(d->s);
 }
 
 /* It gets the whole state before its process runs, and decides nothing before TOLD. */
@@ -252,6 +254,8 @@ static void handle_message(struct as_supervisor *s, const struct as_ctl_message 
         on_fatal(s, m);
     else if (m->type == AS_CTL_COMPLETE)
         on_complete(s, m->number, (uint32_t)m->id);
+    else if (m->type == AS_CTL_RELOADED)
+        s->reload.done = AS_MAX(s->reload.done, m->number);
     else if (m->type != AS_CTL_DRAINED) /* the end of its process is what counts */
         as_workers_handle(s->workers, m);
 }

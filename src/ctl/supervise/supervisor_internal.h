@@ -70,7 +70,12 @@ struct as_supervisor {
     struct as_task orphans;
     struct as_timer watchdog; /* sends WATCHDOG=1 to the service manager */
     bool watchdog_failed;     /* that WATCHDOG=1 cannot be sent was logged */
-    bool complete;            /* COMPLETE came: every replica has been READY */
+    struct {
+        uint32_t asked,
+            done;        /* numbers: the newest that was asked for, that a dispatcher has done */
+        bool next_needs; /* one was asked for while the next dispatcher may have read the files */
+    } reload;
+    bool complete; /* COMPLETE came: every replica has been READY */
     bool controller_down, workers_down;
     struct {
         enum as_upgrade_stage stage;
@@ -107,6 +112,12 @@ void as_supervisor_look_for_terminal(struct as_supervisor *s);
  * gone. Any other SIGHUP asks for a reload, and so does each one to a server that was started with
  * SIGHUP ignored (nohup). */
 bool as_supervisor_hangup_ends(const struct as_supervisor *s, const struct signalfd_siginfo *si);
+
+/* SIGHUP asks for a reload. It is the current dispatcher's; if that one ends before it has
+ * answered, it is the next one's. */
+void as_supervisor_reload(struct as_supervisor *s, const struct signalfd_siginfo *si);
+/* The current dispatcher serves: it gets what is due. */
+void as_supervisor_reload_pending(struct as_supervisor *s);
 
 /* Watches the process of --end-with, if there is one: when it ends, the server ends as after
  * SIGTERM. 0; AS_EIO: errno. */

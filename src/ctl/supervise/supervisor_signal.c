@@ -112,6 +112,32 @@ bool as_supervisor_hangup_ends(const struct as_supervisor *s, const struct signa
     return is_kernel(si) || (s->has_terminal && !has_terminal());
 }
 
+/* --- reload --- */
+
+static void send_reload(const struct as_supervisor *s)
+{
+    as_channel_send(s->current->channel,
+                    &(struct as_ctl_message){.type = AS_CTL_RELOAD, .number = s->reload.asked});
+}
+
+void as_supervisor_reload(struct as_supervisor *s, const struct signalfd_siginfo *si)
+{
+    char from[AS_SENDER_MAX];
+
+    as_log_event(&s->log, AS_LOG_INFO, "reload", "from=%s", as_supervisor_signal_sender(si, from));
+    s->reload.asked++;
+    s->reload.next_needs = s->upgrade.stage == AS_UPGRADE_DISPATCHER;
+    if (s->current->serving)
+        send_reload(s);
+}
+
+void as_supervisor_reload_pending(struct as_supervisor *s)
+{
+    if (s->reload.done < s->reload.asked || s->reload.next_needs)
+        send_reload(s);
+    s->reload.next_needs = false;
+}
+
 /* --- the parent --- */
 
 static void end_with_parent(struct as_supervisor *s)

@@ -99,6 +99,8 @@ static As__Supervisor *make_state(const struct as_supervisor *s)
     save_listeners(s->controller, m);
     conf->save_state(conf->ctx, m);
     m->complete = s->complete;
+    m->reloads_asked = s->reload.asked;
+    m->reloads_done = s->reload.done;
     m->oom_seen = s->oom_seen;
     m->upgrade_began = s->upgrade.started_at;
     m->console = as_reexec_bytes(as_buf_slice(&s->console.out));
@@ -339,6 +341,8 @@ bool as_supervisor_restore(struct as_supervisor *s, struct as_reexec_reader *in)
     struct as_channel *dispatcher, *controller;
 
     s->complete = m->complete;
+    s->reload.asked = m->reloads_asked;
+    s->reload.done = m->reloads_done;
     s->phase = SERVING; /* an upgrade starts only then */
     s->oom_seen = m->oom_seen;
     s->upgrade.started_at = m->upgrade_began;

@@ -439,6 +439,11 @@ static void json_closings(struct json *j)
     as_json_put_close(j->out, '}');
 }
 
+bool as_status_page_is_ready(const struct as_status_page *b)
+{
+    return !b->draining && (b->n_loops ? as_edge_is_ready(b->edges[0]) : as_fleet_ready(b->fleet));
+}
+
 void as_status_page_json(struct as_status_page *b, as_ns now, struct as_buf *out)
 {
     struct json j = {b, now, out};
@@ -450,9 +455,8 @@ void as_status_page_json(struct as_status_page *b, as_ns now, struct as_buf *out
         "\"connections\":%lu,\"inflight_bytes\":%lu,\"answer_bytes\":%lu,\"unanswered\":%u,"
         "\"exchanges\":%lu,\"pooled_exchanges\":%lu,\"live_bytes\":%lu,\"kept_bytes\":%lu}",
         (int)getpid(), (double)(now - b->started) / 1e9,
-        as_fleet_ready(b->fleet) && !b->draining ? "true" : "false", b->draining ? "true" : "false",
-        b->n_loops, as_status_page_connections(b),
-        (unsigned long)as_budget_used(&b->budgets->requests),
+        as_status_page_is_ready(b) ? "true" : "false", b->draining ? "true" : "false", b->n_loops,
+        as_status_page_connections(b), (unsigned long)as_budget_used(&b->budgets->requests),
         (unsigned long)as_budget_used(&b->budgets->answers), as_fleet_unanswered(b->fleet),
         as_status_page_sum(b, offsetof(struct as_edge_stat, exchanges)),
         as_status_page_sum(b, offsetof(struct as_edge_stat, pooled)),

@@ -74,6 +74,8 @@ void as_status_page_set_status(struct as_status_page *b, struct as_str applicati
                                struct as_str deployment, struct as_str text, as_ns since,
                                int64_t wanted);
 
+/* As health reports the server to clients. */
+bool as_status_page_is_ready(const struct as_status_page *b);
 void as_status_page_json(struct as_status_page *b, as_ns now, struct as_buf *out); /* /status */
 /* status_page_text.c: /status?format=text */
 void as_status_page_text(struct as_status_page *b, as_ns now, struct as_buf *out);

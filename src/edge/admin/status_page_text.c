@@ -93,9 +93,9 @@ void as_status_page_text(struct as_status_page *b, as_ns now, struct as_buf *out
 
     as_buf_printf(out, "anyserve " AS_VERSION "  pid %d  up %.0f s  %s  %lu connections\n",
                   (int)getpid(), (double)(now - b->started) / 1e9,
-                  b->draining                ? "draining"
-                  : as_fleet_ready(b->fleet) ? "ready"
-                                             : "not ready",
+                  b->draining                  ? "draining"
+                  : as_status_page_is_ready(b) ? "ready"
+                                               : "not ready",
                   as_status_page_connections(b));
     text_closings(b, out);
     as_buf_str(out, "\nMODEL                VERSION    READY\n");

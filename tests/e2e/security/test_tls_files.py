@@ -14,7 +14,7 @@ import pytest
 
 from security.certificates import Authority, Pair, encrypt
 from support import paths, wait
-from support.process.upgrading import Upgrade
+from support.process.upgrading import Upgrade, wait_next
 from support.protocol import oip, prometheus
 
 pytestmark = pytest.mark.core
@@ -48,6 +48,11 @@ def anyserve(*arguments):
 
 def reload(server):
     return anyserve("reload", "--runtime-dir", server.runtime, "--port", server.port)
+
+
+def waiting_reload(server):
+    return subprocess.Popen([str(a) for a in (paths.BINARY, "reload", "--runtime-dir", server.runtime, "--port", server.port)],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 class TestStart:
@@ -264,7 +269,62 @@ class TestReload:
             serial(server, fresh)
 
     def test_without_certificates_there_is_nothing_to_read(self, serve):
-        assert reload(serve("echo.py")).stdout == "reloaded\n"
+        done = reload(serve("echo.py"))
+        assert (done.returncode, done.stdout) == (0, "nothing to reload: the server has neither certificates nor API keys\n")
+
+    def test_the_dispatcher_dies_before_it_has_read_them(self, serve, fresh):
+        """The next one says whether they can be used."""
+        pair = fresh.server()
+        server = serve("echo.py", *pair.options)
+        server.expect_error("dispatcher")
+        for wrong in False, True:
+            former, since = server.dispatcher, len(server.log.lines)
+            os.kill(former, signal.SIGSTOP)
+            with waiting_reload(server) as process:
+                server.log.wait("event=reload ", since)
+                if wrong:
+                    server.expect_error("no_certificates|certificates_reload_failed")
+                    pair.cert.write_text("hello")
+                os.kill(former, signal.SIGKILL)
+                out, err = process.communicate(timeout=wait.SECONDS)
+            assert (process.returncode, out) == ((1, "") if wrong else (0, "reloaded\n")), err
+            if not wrong:
+                wait_next(server, former)
+
+    def test_while_there_is_no_dispatcher(self, serve, fresh):
+        server = serve("echo.py", *fresh.server().options)
+        server.expect_error("dispatcher")
+        os.kill(server.dispatcher, signal.SIGKILL)
+        done = reload(server)
+        assert (done.returncode, done.stdout) == (0, "reloaded\n"), done
+
+    def test_a_new_dispatcher_without_certificates(self, serve, fresh):
+        """It says so, and that it is not ready, until there are some."""
+        pair = fresh.server()
+        server = serve("echo.py", *pair.options, "--listen", "127.0.0.1:0", "--threads", "2")
+        clear = server.log.wait(r"http://127.0.0.1:(\d+)  the same")[1]
+        server.expect_error("dispatcher")
+        server.expect_error("no_certificates")
+        text = pair.cert.read_bytes()
+        pair.cert.write_text("hello")
+        server.log.wait("event=certificates_reload_failed")
+        server.expect_error("certificates_reload_failed")
+        former = server.dispatcher
+        os.kill(former, signal.SIGKILL)
+        server.log.wait('event=no_certificates .*server.pem holds no certificate.*action="clients of ports with TLS are refused')
+        server.wait_new_dispatcher(former)
+        wait.until(lambda: server.status()["replicas"][0]["state"] == "ready", "the worker is back")
+        assert not server.status()["server"]["ready"]
+        assert httpx.get(f"http://localhost:{clear}/v2/health/ready").status_code != 200
+        assert httpx.get(f"http://localhost:{clear}/v2/health/live").status_code == 200
+        with grpc.insecure_channel(f"localhost:{clear}") as channel:
+            watch = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=oip.SECONDS)
+            assert next(watch) == b"\x08\x02"  # NOT_SERVING
+            pair.cert.write_bytes(text)
+            assert next(watch) == b"\x08\x01"  # SERVING
+        assert server.status()["server"]["ready"]
+        assert httpx.get(f"http://localhost:{clear}/v2/health/ready").status_code == 200
+        assert serial(server, fresh)
 
     def test_under_load(self, serve, fresh):
         pair = fresh.server()
@@ -296,6 +356,28 @@ class TestReload:
 
 
 class TestUpgrade:
+    def test_files_that_cannot_be_used(self, serve, fresh):
+        """The new dispatcher would refuse the clients of the former one."""
+        pair = fresh.server()
+        server = serve("echo.py", *pair.options)
+        server.expect_error("certificates_reload_failed|upgrade_failed")
+        first, former = serial(server, fresh), server.dispatcher
+        pair.cert.write_text("hello")
+        with Upgrade(server) as upgrade:
+            said = upgrade.fail()
+        assert f"the certificates cannot be loaded: --tls-cert {pair.cert} holds no certificate in PEM" in said
+        assert serial(server, fresh) == first and server.dispatcher == former
+        pair.replace_by(fresh.server("old", not_after="20210101000000Z"))  # clients decide about these
+        with Upgrade(server) as upgrade:
+            upgrade.finish()
+
+    def test_a_reload_meanwhile(self, serve, fresh):
+        server = serve("echo.py", *fresh.server().options)
+        with Upgrade(server) as upgrade:
+            while upgrade.process.poll() is None:
+                assert reload(server).stdout == "reloaded\n"
+            upgrade.finish()
+
     def test_nothing_is_lost(self, serve, authority):
         """Connections end as in a drain: the answer says so, or GOAWAY; the client opens the next one."""
         server = serve("echo.py", *authority.server("upgraded").options)
