@@ -34,9 +34,9 @@ void as_port_in_use_write_holder(struct as_buf *out, uint16_t port)
 }
 
 /* Each text names the option to change. */
-void as_port_in_use_print(enum as_option_id id, const char *host, uint16_t port)
+void as_port_in_use_print(enum as_option_id id, const char *place, const char *host, uint16_t port)
 {
-    bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* takes ADDRESS:PORT */
+    bool takes_address = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL || id == AS_OPT_LISTEN;
     const char *zero = id == AS_OPT_PORT          ? "   (0: any free port)"
                        : id == AS_OPT_STATUS_PORT ? "   (off: no status port)"
                                                   : "";
@@ -48,11 +48,14 @@ void as_port_in_use_print(enum as_option_id id, const char *host, uint16_t port)
         as_buf_printf(&b, "anyserve: a server runs on port %u already", port);
         put_holder(&b, &h);
     } else {
-        as_buf_printf(&b, "anyserve: port %u on %s is taken by ", port, host);
+        as_buf_str(&b, "anyserve: ");
+        if (id == AS_OPT_LISTEN)
+            as_buf_printf(&b, "--listen %s: ", place);
+        as_buf_printf(&b, "port %u on %s is taken by ", port, host);
         put_who(&b, known ? &h : NULL);
     }
     as_buf_printf(&b, ".\n  Choose another one:     --%s %sN%s\n", as_option_key(id),
-                  is_guarded ? "ADDRESS:" : "", zero);
+                  takes_address ? "ADDRESS:" : "", zero);
     if (known && h.is_server)
         as_buf_printf(
             &b,

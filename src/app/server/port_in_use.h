@@ -9,8 +9,8 @@
  * (pid 7)", "another program". */
 void as_port_in_use_write_holder(struct as_buf *out, uint16_t port);
 /* Prints the whole error text to stderr: who listens on the port of option `id` at `host`, and what
- * to do. */
-void as_port_in_use_print(enum as_option_id id, const char *host, uint16_t port);
+ * to do. place: the value of --listen, if that is the option. */
+void as_port_in_use_print(enum as_option_id id, const char *place, const char *host, uint16_t port);
 
 /* Does a process of a server have the port whose supervisor was killed? It ends by itself, within
  * moments. `runtime_dir` and `server_port` say which server: the one that shall start. */

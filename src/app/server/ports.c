@@ -18,25 +18,41 @@
 #define KILLED_POLLS   500u   /* how often a port of a killed server is tried again, … */
 #define KILLED_POLL_US 10000u /* … with this time between */
 
-/* Each text names the option to change. */
-static int print_not_bound(enum as_option_id id, const char *host, uint16_t port, int rc, int e)
+/* The option that says where, and of --listen its value: one of several. */
+struct origin {
+    enum as_option_id id;
+    const char *place; /* NULL: another option */
+};
+
+static struct origin of_option(enum as_option_id id)
 {
-    const char *key = as_option_key(id);
-    bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* takes ADDRESS:PORT */
-    enum as_option_id address = id == AS_OPT_STATUS_PORT ? AS_OPT_STATUS_HOST : AS_OPT_HOST;
+    return (struct origin){id, NULL};
+}
+
+/* Each text names the option to change. */
+static int print_not_bound(struct origin o, const char *host, uint16_t port, int rc, int e)
+{
+    const char *key = as_option_key(o.id);
+    bool is_guarded = o.id == AS_OPT_MANAGEMENT || o.id == AS_OPT_CONTROL; /* takes ADDRESS:PORT */
+    enum as_option_id address = o.id == AS_OPT_STATUS_PORT ? AS_OPT_STATUS_HOST : AS_OPT_HOST;
 
     if (rc == AS_EEXISTS) {
-        as_port_in_use_print(id, host, port);
+        as_port_in_use_print(o.id, o.place, host, port);
         return AS_EXIT_CODE_BUSY;
     }
-    if (rc == AS_EINVALID)
+    if (rc == AS_EINVALID && o.place)
+        fprintf(stderr,
+                "anyserve: --listen %s: '%s' is not an address of this machine; 0.0.0.0 stands for "
+                "all.\n",
+                o.place, host);
+    else if (rc == AS_EINVALID)
         fprintf(stderr,
                 "anyserve: '%s' is not an address of this machine.\n"
                 "  Choose one with --%s; 0.0.0.0 stands for all.\n",
                 host, is_guarded ? key : as_option_key(address));
     else
-        fprintf(stderr, "anyserve: cannot listen on %s port %u (--%s): %s\n", host, port, key,
-                strerror(e));
+        fprintf(stderr, "anyserve: cannot listen on %s port %u (--%s%s%s): %s\n", host, port, key,
+                o.place ? " " : "", o.place ? o.place : "", strerror(e));
     return AS_EXIT_CODE_CONFIG;
 }
 
@@ -53,8 +69,27 @@ static bool wait_for_killed_server(const struct as_ports *p, uint16_t port)
     return is_ending;
 }
 
+static uint32_t count_kind(const struct as_handover *h, enum as_handover_kind kind)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < h->n; i++)
+        n += h->kind[i] == kind;
+    return n;
+}
+
+static int print_too_many(const char *place, enum as_handover_kind kind)
+{
+    fprintf(stderr,
+            "anyserve: --listen %s is too much: a server listens for clients %s at most at %u "
+            "addresses, with those of --port and --grpc-port; a name may have several.\n",
+            place, kind == AS_HANDOVER_GRPC_TLS ? "by TLS" : "in clear text",
+            AS_HANDOVER_LISTENERS);
+    return AS_EXIT_CODE_USAGE;
+}
+
 /* *port is set to the port that was bound. */
-static int listen_tcp(struct as_ports *p, enum as_option_id id, const char *host, uint16_t *port,
+static int listen_tcp(struct as_ports *p, struct origin o, const char *host, uint16_t *port,
                       enum as_handover_kind kind)
 {
     int fds[HOST_ADDRESSES], e, n;
@@ -66,7 +101,12 @@ static int listen_tcp(struct as_ports *p, enum as_option_id id, const char *host
         n = as_listen_tcp(host, *port, fds, HOST_ADDRESSES, port, &e);
     }
     if (n < 0)
-        return print_not_bound(id, host, *port, n, e);
+        return print_not_bound(o, host, *port, n, e);
+    if (o.place && count_kind(p->listeners, kind) + (uint32_t)n > AS_HANDOVER_LISTENERS) {
+        for (int i = 0; i < n; i++)
+            close(fds[i]);
+        return print_too_many(o.place, kind);
+    }
     for (int i = 0; i < n; i++)
         as_handover_add(p->listeners, kind, fds[i]);
     return AS_EXIT_CODE_OK;
@@ -77,7 +117,7 @@ static int listen_port(struct as_ports *p, enum as_option_id id, const char *hos
                        enum as_handover_kind kind)
 {
     uint16_t port = (uint16_t)as_option_u64(p->opts, id);
-    int rc = listen_tcp(p, id, host, &port, kind);
+    int rc = listen_tcp(p, of_option(id), host, &port, kind);
 
     /* the dispatcher, the banner and the runtime folder use the real one */
     if (rc == AS_EXIT_CODE_OK)
@@ -108,7 +148,7 @@ static int listen_any_status(struct as_ports *p)
         return AS_EXIT_CODE_BUSY;
     }
     if (n < 0)
-        return print_not_bound(AS_OPT_STATUS_PORT, host, first, n, e);
+        return print_not_bound(of_option(AS_OPT_STATUS_PORT), host, first, n, e);
     for (int i = 0; i < n; i++)
         as_handover_add(p->listeners, status_kind(p), fds[i]);
     as_option_set_i64(p->opts, AS_OPT_STATUS_PORT, port);
@@ -168,7 +208,7 @@ static int listen_guarded(struct as_ports *p, const struct token_listener *g,
     if (as_token_read(file, token, err) < 0)
         return AS_EXIT_CODE_CONFIG;
     explicit_bzero(token, sizeof(token));
-    rc = listen_tcp(p, g->address, host, &port, g->kind);
+    rc = listen_tcp(p, of_option(g->address), host, &port, g->kind);
     if (rc == AS_EXIT_CODE_OK)
         as_buf_address(ret_bound, host, port, false);
     return rc;
@@ -196,26 +236,21 @@ static int check_certificates(struct as_ports *p, struct as_buf *err)
                                                                 : AS_EXIT_CODE_OK;
 }
 
-static uint32_t count_kind(const struct as_handover *h, enum as_handover_kind kind)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < h->n; i++)
-        n += h->kind[i] == kind;
-    return n;
-}
-
-static bool accepts_connections(const char *path)
+/* 0: another process accepts connections at this path; else the errno of connect(2). ECONNREFUSED:
+ * nobody does, and the socket was left behind. Others do not tell: we may not connect, or the
+ * socket is of another kind. */
+static int try_connect(const char *path)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    bool ok;
+    int e = 0;
 
     strcpy(sa.sun_path, path); /* as_listen_spec_parse has checked its length */
-    ok = fd >= 0 && (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 || errno == EAGAIN);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
+        e = errno;
     if (fd >= 0)
         close(fd);
-    return ok;
+    return e == EAGAIN ? 0 : e; /* so many connect that its backlog is full */
 }
 
 /* A socket that nobody accepts from was left behind by a server that was killed; anything else at
@@ -224,14 +259,23 @@ static int listen_unix(struct as_ports *p, const char *path, enum as_handover_ki
                        struct as_buf *err)
 {
     struct stat st;
-    int fd, e;
+    bool exists = lstat(path, &st) == 0;
+    int fd, e = exists ? try_connect(path) : ENOENT;
 
-    if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
+    if (exists && !S_ISSOCK(st.st_mode)) {
         as_buf_printf(err, "--listen unix:%s: it exists, and is not a socket", path);
         return AS_EXIT_CODE_CONFIG;
     }
-    if (accepts_connections(path)) {
+    if (!e) {
         as_buf_printf(err, "--listen unix:%s: another process accepts connections there", path);
+        return AS_EXIT_CODE_BUSY;
+    }
+    if (exists && e != ECONNREFUSED) {
+        as_buf_printf(
+            err,
+            "--listen unix:%s: a socket is there that another process may use (%s); remove "
+            "it if none does",
+            path, strerror(e));
         return AS_EXIT_CODE_BUSY;
     }
     if (as_listen_unix(path, &fd, &e) < 0) {
@@ -256,13 +300,11 @@ static int listen_more(struct as_ports *p, const char *text, struct as_buf *err)
         return AS_EXIT_CODE_USAGE;
     }
     kind = spec.tls ? AS_HANDOVER_GRPC_TLS : AS_HANDOVER_GRPC;
-    if (count_kind(p->listeners, kind) + HOST_ADDRESSES > AS_HANDOVER_LISTENERS) {
-        as_buf_printf(err, "--listen %s is one address too many", text);
-        return AS_EXIT_CODE_USAGE;
-    }
+    if (count_kind(p->listeners, kind) == AS_HANDOVER_LISTENERS)
+        return print_too_many(text, kind);
     if (!spec.host[0])
         return listen_unix(p, spec.path, kind, err);
-    rc = listen_tcp(p, AS_OPT_LISTEN, spec.host, &spec.port, kind);
+    rc = listen_tcp(p, (struct origin){AS_OPT_LISTEN, text}, spec.host, &spec.port, kind);
     if (rc == AS_EXIT_CODE_OK) {
         as_buf_str(&p->more, spec.tls ? "https://" : "http://");
         as_buf_address(&p->more, spec.host, spec.port, true);
@@ -292,7 +334,10 @@ void as_ports_remove_sockets(const struct as_option_set *opts, uint32_t n)
     const char *text;
 
     for (uint32_t i = 0; i < n && (text = as_option_item(opts, AS_OPT_LISTEN, i)); i++) {
-        if (as_listen_spec_parse(&spec, text, "", &err) == 0 && spec.path[0])
+        /* another process may have made one of its own there: it is removed only if nobody listens,
+         * and ours is closed. Its inode does not tell, since an upgrade forgets it. */
+        if (as_listen_spec_parse(&spec, text, "", &err) == 0 && spec.path[0] &&
+            try_connect(spec.path) == ECONNREFUSED)
             unlink(spec.path);
     }
     as_buf_fini(&err);

@@ -124,6 +124,8 @@ char **as_service_argv(const char *name, const struct as_option_set *opts, uint3
 
 static const struct as_channel_ops channel_ops = {on_message, on_channel_end};
 
+static_assert(AS_HANDOVER_MAX <= AS_PROC_FDS, "each of them is a descriptor of the process");
+
 static int spawn_service(struct as_child *child, const struct as_process_ops *ops,
                          struct as_process **ret_p, struct as_buf *err)
 {

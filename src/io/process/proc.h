@@ -12,7 +12,7 @@
 
 #include <sys/types.h>
 
-#define AS_PROC_FDS 32u
+#define AS_PROC_FDS 96u
 
 struct as_proc_spec {
     const char *path;        /* of the program; without a slash it is searched in $PATH */

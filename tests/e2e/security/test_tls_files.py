@@ -153,10 +153,77 @@ class TestListen:
         done = anyserve("run", paths.APPS / "echo.py", "--port", "0", "--listen", f"unix:{file}")
         assert done.returncode == 78 and "is not a socket" in done.stderr and file.read_text() == "mine"
 
-    def test_one_address_too_many(self):
-        listen = [a for _ in range(16) for a in ("--listen", "127.0.0.1:0")]
-        done = anyserve("run", paths.APPS / "echo.py", "--port", "0", *listen)
-        assert done.returncode == 2 and "is one address too many" in done.stderr
+    def test_as_many_addresses_as_there_may_be(self, serve, authority):
+        """16 in clear text and 16 by TLS: each --listen here is one of either, and --port is one by TLS."""
+        clear, tls = (["--listen", "127.0.0.1:0"], ["--listen", "127.0.0.1:0,tls"])
+        pair = authority.server("many")
+        server = serve("echo.py", *pair.options, *clear * 16, *tls * 15)
+        ports = re.findall(r"http://127.0.0.1:(\d+)  the same", server.log.text())
+        assert len(set(ports)) == 16
+        for port in ports:
+            assert httpx.get(f"http://127.0.0.1:{port}/v2/health/live").status_code == 200
+        ports = re.findall(r"https://127.0.0.1:(\d+)  the same", server.log.text())
+        assert len(set(ports)) == 15
+        for port in ports:
+            assert serial(server, authority, int(port))
+        server.replace_dispatcher()
+        server.expect_error("dispatcher")
+        run = ["run", paths.APPS / "echo.py", "--port", "0", *pair.options]
+        done = anyserve(*run, *clear * 17)
+        assert done.returncode == 2 and "--listen 127.0.0.1:0 is too much" in done.stderr and "in clear text at most at 16 addresses" in done.stderr
+        done = anyserve(*run, *tls * 16)
+        assert done.returncode == 2 and "--listen 127.0.0.1:0,tls is too much" in done.stderr and "by TLS at most at 16 addresses" in done.stderr
+        done = anyserve(*run, *clear * 16, "--listen", "unix:/tmp/as-too-many.sock")
+        assert done.returncode == 2 and "--listen unix:/tmp/as-too-many.sock is too much" in done.stderr
+        assert not os.path.exists("/tmp/as-too-many.sock")
+
+    def test_the_place_is_named(self):
+        def said(place):
+            done = anyserve("run", paths.APPS / "echo.py", "--port", "0", "--listen", place)
+            assert done.returncode != 0
+            return done.stderr
+
+        assert "--listen 192.0.2.1:9000: '192.0.2.1' is not an address of this machine" in said("192.0.2.1:9000")
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            place = f"127.0.0.1:{taken.getsockname()[1]}"
+            text = said(place)
+            assert f"--listen {place}: port {place[10:]} on 127.0.0.1 is taken by" in text and "--listen ADDRESS:N" in text
+
+    def test_a_socket_that_others_may_use_stays(self, tmp_path):
+        """Whether anybody uses it cannot be seen: it is no stream, as for one that may not be connected to."""
+        path = f"/tmp/as-datagrams-{os.getpid()}.sock"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.bind(path)
+            try:
+                done = anyserve("run", paths.APPS / "echo.py", "--port", "0", "--listen", f"unix:{path}")
+                assert done.returncode == 75 and "another process may use" in done.stderr and os.path.exists(path)
+            finally:
+                os.unlink(path)
+
+    def test_the_socket_of_another_process_stays(self, serve):
+        """One that has taken the path meanwhile."""
+        path = f"/tmp/as-taken-{os.getpid()}.sock"
+        server = serve("echo.py", "--listen", f"unix:{path}")
+        os.unlink(path)
+        with socket.socket(socket.AF_UNIX) as s:
+            s.bind(path)
+            s.listen()
+            server.stop()
+            assert os.path.exists(path)
+            os.unlink(path)
+
+    def test_the_socket_of_a_killed_server_is_replaced(self, serve):
+        path = f"/tmp/as-killed-{os.getpid()}.sock"
+        with socket.socket(socket.AF_UNIX) as s:
+            s.bind(path)
+            s.listen()
+        server = serve("echo.py", "--listen", f"unix:{path}")
+        with httpx.Client(transport=httpx.HTTPTransport(uds=path)) as client:
+            assert client.get("http://x/v2/health/live").status_code == 200
+        with Upgrade(server) as upgrade:
+            upgrade.finish()
+        server.stop()
+        assert not os.path.exists(path)
 
 
 class TestReload:
