@@ -2,6 +2,7 @@
 #include "app/client/control_client.h"
 #include "app/commands/doctor_internal.h"
 #include "conf/option/exit_code.h"
+#include "edge/admin/status_page.h"
 #include "io/process/proc.h"
 #include "tool/server/record.h"
 #include "tool/server/which_server.h"
@@ -52,7 +53,8 @@ bool as_doctor_count_files(pid_t pid, uint32_t *ret_n)
 /* --- the status page --- */
 
 struct page {
-    bool ready, is_clear_text, is_open; /* the latter two: for clients of other machines */
+    bool ready;
+    struct as_status_page_exposure exposure;
     int64_t dispatcher, worker;
     enum as_doctor_verdict served;
     uint32_t n, n_bad;
@@ -112,8 +114,10 @@ static bool read_page(struct as_str text, struct page *p)
 {
     const struct as_json_row own[] = {{"ready", AS_JSON_FIELD_BOOL, &p->ready},
                                       {"pid", AS_JSON_FIELD_I64, &p->dispatcher}};
-    const struct as_json_row others[] = {{"clear_text", AS_JSON_FIELD_BOOL, &p->is_clear_text},
-                                         {"anybody", AS_JSON_FIELD_BOOL, &p->is_open}};
+    const struct as_json_row others[] = {
+        {"clear_text", AS_JSON_FIELD_BOOL, &p->exposure.clear_text},
+        {"anybody", AS_JSON_FIELD_BOOL, &p->exposure.anybody},
+        {"status_anybody", AS_JSON_FIELD_BOOL, &p->exposure.status_anybody}};
     struct as_json_fields server = {own, AS_COUNT(own)}, exposure = {others, AS_COUNT(others)};
     struct as_json_list deployments = {.each = read_deployment, .ctx = p},
                         replicas = {.each = read_replica, .ctx = p};
@@ -158,17 +162,17 @@ static void report_served(struct as_doctor *d, const struct page *p)
 
 static void report_exposure(struct as_doctor *d, const struct page *p)
 {
-    if (p->is_clear_text || p->is_open)
-        as_doctor_report(
-            d, "exposure", AS_DOCTOR_WARN,
-            "docs/guide/security.md: --tls-cert, --api-keys; or listen on the loopback, "
-            "behind a proxy",
-            "clients of other machines %s%s%s", p->is_clear_text ? "come in clear text" : "",
-            p->is_clear_text && p->is_open ? ", and " : "",
-            p->is_open ? "need neither a key nor a certificate" : "");
+    struct as_buf why = {0};
+
+    as_status_page_describe_exposure(&p->exposure, &why);
+    if (why.n)
+        as_doctor_report(d, "exposure", AS_DOCTOR_WARN,
+                         "docs/guide/security.md; or listen on the loopback, behind a proxy",
+                         "%.*s", AS_STR_FMT(as_buf_slice(&why)));
     else
         as_doctor_report(d, "exposure", AS_DOCTOR_OK, "",
                          "no client of another machine comes in unasked");
+    as_buf_fini(&why);
 }
 
 /* --- its controller --- */

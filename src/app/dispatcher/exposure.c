@@ -30,19 +30,25 @@ struct as_status_page_exposure as_exposure_of(const struct as_dispatcher_fds *fd
     bool keys = as_option_str(o, AS_OPT_API_KEYS)[0],
          certificates = as_option_str(o, AS_OPT_TLS_CLIENT_CA)[0];
 
+    bool status = any_beyond_loopback(fds->status, fds->n_status);
+    bool status_tls = any_beyond_loopback(fds->status_tls, fds->n_status_tls);
+
     return (struct as_status_page_exposure){
         .beyond_loopback = clear || tls,
         .clear_text = clear,
         .anybody = !keys && (clear || (tls && !certificates)),
+        .status_anybody =
+            !as_option_bool(o, AS_OPT_STATUS_KEYS) && (status || (status_tls && !certificates)),
     };
 }
 
 void as_exposure_log(const struct as_status_page_exposure *e, const struct as_log *log)
 {
-    if (!e->clear_text && !e->anybody)
-        return;
-    as_log_event(log, AS_LOG_WARN, "open_to_others", "reason=\"clients of other machines %s%s%s\"",
-                 e->clear_text ? "come in clear text (--tls-cert)" : "",
-                 e->clear_text && e->anybody ? ", and " : "",
-                 e->anybody ? "need no key (--api-keys, --tls-client-ca)" : "");
+    struct as_buf why = {0};
+
+    as_status_page_describe_exposure(e, &why);
+    if (why.n)
+        as_log_event(log, AS_LOG_WARN, "open_to_others", "reason=\"%.*s\"",
+                     AS_STR_FMT(as_buf_slice(&why)));
+    as_buf_fini(&why);
 }

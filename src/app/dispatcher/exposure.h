@@ -12,8 +12,7 @@
 /* A listener for clients counts if its address is beyond the loopback. The descriptors are open. */
 struct as_status_page_exposure as_exposure_of(const struct as_dispatcher_fds *fds,
                                               const struct as_option_set *o);
-/* Logs `open_to_others` if requests from other machines come in clear text, or need neither a key
- * nor a certificate. */
+/* Logs `open_to_others` if there is something to warn of. */
 void as_exposure_log(const struct as_status_page_exposure *e, const struct as_log *log);
 
 #endif

@@ -465,6 +465,7 @@ void as_status_page_json(struct as_status_page *b, as_ns now, struct as_buf *out
     as_json_put_member_bool(out, "beyond_loopback", b->exposure.beyond_loopback);
     as_json_put_member_bool(out, "clear_text", b->exposure.clear_text);
     as_json_put_member_bool(out, "anybody", b->exposure.anybody);
+    as_json_put_member_bool(out, "status_anybody", b->exposure.status_anybody);
     as_json_put_close(out, '}');
     json_closings(&j);
     json_models(&j);

@@ -35,11 +35,13 @@ struct as_status_page_status { /* of a deployment; of an application if `deploym
 };
 #define AS_STATUS_PAGE_UNKNOWN (-1)
 
-/* Who may come in from other machines. */
+/* Who may come in from other machines. clear_text, anybody and status_anybody are worth a warning.
+ */
 struct as_status_page_exposure {
     bool beyond_loopback; /* a listener for clients is bound to an address beyond the loopback … */
     bool clear_text;      /* … in clear text */
     bool anybody;         /* … and asks for neither a key nor a certificate */
+    bool status_anybody;  /* the same of the status port */
 };
 
 struct as_status_page {
@@ -74,6 +76,9 @@ void as_status_page_set_status(struct as_status_page *b, struct as_str applicati
                                struct as_str deployment, struct as_str text, as_ns since,
                                int64_t wanted);
 
+/* status_page_text.c: appends a sentence for the log and for people; nothing if there is nothing to
+ * warn of. */
+void as_status_page_describe_exposure(const struct as_status_page_exposure *e, struct as_buf *out);
 /* As health reports the server to clients. */
 bool as_status_page_is_ready(const struct as_status_page *b);
 void as_status_page_json(struct as_status_page *b, as_ns now, struct as_buf *out); /* /status */

@@ -86,6 +86,19 @@ static void text_message(void *arg, const struct as_status_page_deployment *d)
                       d->shown_message);
 }
 
+void as_status_page_describe_exposure(const struct as_status_page_exposure *e, struct as_buf *out)
+{
+    if (e->clear_text || e->anybody)
+        as_buf_printf(
+            out, "clients of other machines %s%s%s",
+            e->clear_text ? "come in clear text (--tls-cert)" : "",
+            e->clear_text && e->anybody ? ", and " : "",
+            e->anybody ? "need neither a key nor a certificate (--api-keys, --tls-client-ca)" : "");
+    if (e->status_anybody)
+        as_buf_printf(out, "%swhoever reaches the status port reads what is there (--status-keys)",
+                      out->n ? "; " : "");
+}
+
 void as_status_page_text(struct as_status_page *b, as_ns now, struct as_buf *out)
 {
     struct text t = {b, out, false};

@@ -6,10 +6,11 @@ import subprocess
 
 import pytest
 
-from support import paths, wait
+from support import paths, ports, wait
 
 pytestmark = pytest.mark.core
-CLEAR, OPEN = "come in clear text", "need no key"
+CLEAR, OPEN = "come in clear text (--tls-cert)", "need neither a key nor a certificate (--api-keys, --tls-client-ca)"
+STATUS = "whoever reaches the status port reads what is there (--status-keys)"
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +44,28 @@ def test_what_is_said(serve, authority, keys, host, tls, certificates, with_keys
     assert len(lines) == bool(said)
     for text in CLEAR, OPEN:
         assert (text in "".join(lines)) == (text in said)
-    assert server.status()["exposure"] == {"beyond_loopback": host == "0.0.0.0", "clear_text": CLEAR in said, "anybody": OPEN in said}
-    assert doctor(server)["verdict"] == ("warn" if said else "ok")
+    assert server.status()["exposure"] == {"beyond_loopback": host == "0.0.0.0", "clear_text": CLEAR in said, "anybody": OPEN in said,
+                                           "status_anybody": False}
+    checked = doctor(server)
+    assert checked["verdict"] == ("warn" if said else "ok")
+    if said:  # the same sentence
+        assert f'reason="{checked["text"]}"' in lines[0]
+
+
+@pytest.mark.parametrize("tls, certificates, with_keys, is_open", [
+    (False, False, False, True),
+    (False, False, True, False),
+    (True, False, False, True),
+    (True, True, False, False),
+])
+def test_the_status_port(serve, authority, keys, tls, certificates, with_keys, is_open):
+    options = [*([*authority.server().options, "--status-tls"] if tls else []),
+               *(["--tls-client-ca", authority.cert] if certificates else []), *([*keys, "--status-keys"] if with_keys else [])]
+    server = serve("echo.py", "--status-host", "0.0.0.0", "--status-port", ports.free(), *options)
+    lines = re.findall(r"event=open_to_others .*", server.log.text())
+    assert (f'reason="{STATUS}"' in "".join(lines)) == is_open and len(lines) == is_open
+    assert server.status()["exposure"] == {"beyond_loopback": False, "clear_text": False, "anybody": False, "status_anybody": is_open}
+    assert doctor(server)["verdict"] == ("warn" if is_open else "ok")
 
 
 def test_a_further_listener_counts(serve):
