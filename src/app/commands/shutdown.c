@@ -53,12 +53,13 @@ static int end_server(const struct as_server_process *p, const struct as_option_
 
 int as_reload_main(struct as_option_set *opts)
 {
-    static const struct as_outcome_texts texts = {
+    static const struct as_outcome_command command = {
         .done = "reloaded",
         .failed = "not reloaded",
-        .nothing = "nothing to reload: the server has neither certificates nor API keys"};
+        .nothing = "nothing to reload: the server has neither certificates nor API keys",
+        .in_turn = true};
 
-    return as_outcome_wait_signal(opts, SIGHUP, AS_RUNTIME_RELOAD, &texts);
+    return as_outcome_wait_signal(opts, SIGHUP, AS_RUNTIME_RELOAD, &command);
 }
 
 int as_shutdown_main(struct as_option_set *opts)

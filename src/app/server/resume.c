@@ -8,6 +8,7 @@
 #include "app/options/tls_conf.h"
 #include "app/server/ports.h"
 #include "conf/option/exit_code.h"
+#include "ctl/state/key_file.h"
 #include "ctl/state/outcome.h"
 #include "ctl/supervise/supervisor.h"
 
@@ -176,6 +177,24 @@ static bool can_use_certificates(const struct resumed *r, struct as_buf *err)
     return ok;
 }
 
+/* Likewise its file of API keys: without one every request is refused. */
+static bool can_use_keys(const struct resumed *r, struct as_buf *err)
+{
+    const char *path = as_option_str(&r->opts, AS_OPT_API_KEYS);
+    struct as_key_table *t = NULL;
+    struct as_buf why = {0};
+    bool ok =
+        !path[0] || !as_key_file_load(path, (uint32_t)as_option_u64(&r->opts, AS_OPT_MAX_API_KEYS),
+                                      NULL, &t, &why);
+
+    if (!ok)
+        as_buf_printf(err, "the API keys cannot be loaded: %.*s", AS_STR_FMT(as_buf_slice(&why)));
+    if (ok && t)
+        as_key_table_unref(t);
+    as_buf_fini(&why);
+    return ok;
+}
+
 static int take_over(struct resumed *r, int fd, struct as_buf *err)
 {
     As__Command *m;
@@ -212,7 +231,7 @@ static int take_over(struct resumed *r, int fd, struct as_buf *err)
     }
     code = r->in.failed ? AS_EXIT_CODE_CONFIG : as_supervisor_run(&r->conf);
     if (r->dry && code == AS_EXIT_CODE_OK &&
-        !(can_read_state(r, err) && can_use_certificates(r, err)))
+        !(can_read_state(r, err) && can_use_certificates(r, err) && can_use_keys(r, err)))
         code = AS_EXIT_CODE_CONFIG;
     as_reexec_reader_fini(&r->in);
     return code;
@@ -256,7 +275,8 @@ void as_resume_write_outcome(void *resume, struct as_str outcome)
 
 int as_upgrade_main(struct as_option_set *opts)
 {
-    static const struct as_outcome_texts texts = {.done = "upgraded to", .failed = "not upgraded"};
+    static const struct as_outcome_command command = {.done = "upgraded to",
+                                                      .failed = "not upgraded"};
 
-    return as_outcome_wait_signal(opts, SIGUSR2, AS_RUNTIME_UPGRADE, &texts);
+    return as_outcome_wait_signal(opts, SIGUSR2, AS_RUNTIME_UPGRADE, &command);
 }

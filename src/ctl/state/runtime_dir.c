@@ -200,6 +200,7 @@ static void remove_files(const struct as_runtime_dir *d)
     remove_file(d, AS_RUNTIME_UPGRADE ".new");
     remove_file(d, AS_RUNTIME_RELOAD);
     remove_file(d, AS_RUNTIME_RELOAD ".new");
+    remove_file(d, AS_RUNTIME_RELOAD ".lock");
 }
 
 /* Removes sockets of workers that were killed. */

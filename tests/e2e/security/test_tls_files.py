@@ -1,5 +1,6 @@
 """The files of TLS: what is wrong with them at the start, and what happens when they change."""
 
+import fcntl
 import os
 import re
 import signal
@@ -46,8 +47,8 @@ def anyserve(*arguments):
     return subprocess.run([str(a) for a in (paths.BINARY, *arguments)], capture_output=True, text=True, timeout=wait.SECONDS)
 
 
-def reload(server):
-    return anyserve("reload", "--runtime-dir", server.runtime, "--port", server.port)
+def reload(server, *options):
+    return anyserve("reload", "--runtime-dir", server.runtime, "--port", server.port, *options)
 
 
 def waiting_reload(server):
@@ -358,6 +359,18 @@ class TestReload:
             if not wrong:
                 wait_next(server, former)
 
+    def test_commands_wait_for_each_other(self, serve, fresh):
+        """Else one could take the outcome of another one, which asked before a file had changed."""
+        server = serve("echo.py", *fresh.server().options)
+        assert reload(server).stdout == "reloaded\n"
+        since = len(server.log.lines)
+        with open(os.path.join(server.runtime, str(server.port), "reload.lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            done = reload(server, "--timeout", "100ms")
+            assert done.returncode == 4 and "another command waits for the server" in done.stderr, done
+            assert "event=reload " not in server.log.text(since)
+        assert reload(server).stdout == "reloaded\n"
+
     def test_while_there_is_no_dispatcher(self, serve, fresh):
         server = serve("echo.py", *fresh.server().options)
         server.expect_error("dispatcher")
@@ -437,6 +450,16 @@ class TestUpgrade:
         pair.replace_by(fresh.server("old", not_after="20210101000000Z"))  # clients decide about these
         with Upgrade(server) as upgrade:
             upgrade.finish()
+
+    def test_keys_that_cannot_be_used(self, serve, tmp_path):
+        keys = tmp_path / "keys"
+        assert anyserve("keys", "add", "someone", "--file", keys).returncode == 0
+        server = serve("echo.py", "--api-keys", keys)
+        server.expect_error("keys_reload_failed|upgrade_failed")
+        keys.write_text("name\n")
+        with Upgrade(server) as upgrade:
+            said = upgrade.fail()
+        assert f"the API keys cannot be loaded: {keys}" in said
 
     def test_a_reload_meanwhile(self, serve, fresh):
         server = serve("echo.py", *fresh.server().options)
