@@ -163,6 +163,7 @@ int as_dispatcher_reload_open(struct as_dispatcher *d);
  * network file system may block. What was read before stays where that fails. Logged, and written
  * to the runtime folder for `anyserve reload`. */
 void as_dispatcher_reload(struct as_dispatcher *d, uint32_t number);
+void as_dispatcher_reload_retry(struct as_dispatcher *d); /* reads them soon, unless one changes */
 void as_dispatcher_reload_close(struct as_dispatcher *d); /* the loops have ended */
 
 /* --- dispatcher_keys.c --- */
@@ -175,6 +176,8 @@ void as_dispatcher_keys_open(struct as_dispatcher *d);
 void as_dispatcher_keys_prepare(struct as_dispatcher *d);
 void as_dispatcher_keys_read(struct as_dispatcher *d);
 bool as_dispatcher_keys_take(struct as_dispatcher *d);
+/* --api-keys is given, and no reading has given any. */
+bool as_dispatcher_keys_are_missing(const struct as_dispatcher *d);
 void as_dispatcher_keys_close(struct as_dispatcher *d); /* lanes have ended; before their loop */
 
 /* --- dispatcher_shutdown.c --- */

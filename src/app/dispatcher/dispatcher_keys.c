@@ -123,13 +123,20 @@ static void publish(struct as_dispatcher *d, struct as_key_table *t)
     deliver(d, t, former);
 }
 
+bool as_dispatcher_keys_are_missing(const struct as_dispatcher *d)
+{
+    return path_of(d)[0] && !d->keys.table;
+}
+
 static void report_failure(struct as_dispatcher *d, const struct as_buf *err)
 {
+    bool none = as_dispatcher_keys_are_missing(d);
     char text[1024];
 
-    as_log_event(&d->log, AS_LOG_ERROR, "keys_reload_failed",
-                 "reason=%s action=\"the former keys stay valid\"",
-                 as_log_quote(text, sizeof(text), as_buf_slice(err)));
+    as_log_event(&d->log, AS_LOG_ERROR, none ? "no_api_keys" : "keys_reload_failed",
+                 "reason=%s action=\"%s\"", as_log_quote(text, sizeof(text), as_buf_slice(err)),
+                 none ? "requests are refused until the file is valid"
+                      : "the former keys stay valid");
 }
 
 static void use(struct as_dispatcher *d, struct as_key_table *t)
@@ -175,19 +182,18 @@ void as_dispatcher_keys_open(struct as_dispatcher *d)
 {
     struct as_key_table *t;
     struct as_buf err = {0};
-    char text[1024];
 
     as_list_init(&d->keys.deliveries);
     if (!path_of(d)[0])
         return;
     /* the supervisor has checked the file, but it may have changed since, before this process was
      * started again */
-    if (read_file(d, NULL, &t, &err))
-        as_log_event(&d->log, AS_LOG_ERROR, "no_api_keys",
-                     "reason=%s action=\"requests are refused until the file is valid\"",
-                     as_log_quote(text, sizeof(text), as_buf_slice(&err)));
-    else
+    if (read_file(d, NULL, &t, &err)) {
+        report_failure(d, &err);
+        as_dispatcher_reload_retry(d);
+    } else {
         publish(d, t);
+    }
     as_buf_fini(&err);
 }
 

@@ -10,11 +10,18 @@
 /* A certificate and its key are replaced by two renames; between them they do not fit. Editors
  * write a file in steps. */
 #define SETTLE (200 * AS_MS)
+/* While nothing could be read yet: the reason may be one that no change of a file ends. */
+#define RETRY (5 * AS_SEC)
 
-static void load_certificates(struct as_dispatcher_reload *r)
+/* 0, or as as_tls_server_load. */
+static int load_certificates(struct as_dispatcher_reload *r)
 {
+    int rc;
+
     r->why.n = 0;
-    r->tls_failed = r->tls && as_tls_server_load(r->tls, AS_TLS_EXPIRY_ALLOWED, &r->why) != 0;
+    rc = r->tls ? as_tls_server_load(r->tls, AS_TLS_EXPIRY_ALLOWED, &r->why) : 0;
+    r->tls_failed = rc != 0;
+    return rc;
 }
 
 static void open_certified(struct as_letter *letter, void *to AS_UNUSED)
@@ -143,6 +150,11 @@ static void take_watch(struct as_dispatcher *d)
 
 /* --- reading --- */
 
+void as_dispatcher_reload_retry(struct as_dispatcher *d)
+{
+    as_timer_set(&d->reload.settle, as_loop_now(d->lanes[0].loop) + RETRY);
+}
+
 /* If a file has changed meanwhile, or somebody has asked again, another reading follows. What was
  * read is used all the same: files may change more often than a reading takes. Whoever asked
  * meanwhile waits for that one's outcome, and so do all who wait, since they read the same file. */
@@ -161,12 +173,14 @@ static void end_reading(struct as_dispatcher *d)
         write_outcome(d, keys_failed);
     if (again)
         start_reading(d, again_asked);
+    else if (r->uncertified || as_dispatcher_keys_are_missing(d))
+        as_dispatcher_reload_retry(d);
 }
 
 static void read_files(struct as_dispatcher *d)
 {
     prepare_watch(d);
-    load_certificates(&d->reload);
+    (void)load_certificates(&d->reload);
     as_dispatcher_keys_read(d);
 }
 
@@ -237,10 +251,13 @@ int as_dispatcher_reload_open(struct as_dispatcher *d)
     take_watch(d);
     if (r->conf.server.n)
         r->tls = as_tls_server_new(&r->conf.server);
-    load_certificates(r);
+    if (load_certificates(r) == AS_ENOMEM)
+        as_fatal_memory(0); /* a wrong file may be mended, but nobody would try this again */
     r->uncertified = r->tls_failed;
-    if (r->tls_failed)
+    if (r->tls_failed) {
         log_certificates(d);
+        as_dispatcher_reload_retry(d);
+    }
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <openssl/crypto.h>
 #include <pthread.h>
 #include <stdalign.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,8 @@ struct head {
     alignas(max_align_t) size_t n; /* bytes of the block */
 };
 
+static atomic_uint failures;
+
 static bool is_in_slab(size_t n)
 {
     return n >= SLAB_MIN;
@@ -30,8 +33,10 @@ static void *get(size_t n, const char *file AS_UNUSED, int line AS_UNUSED)
     if (!n || n > SIZE_MAX - sizeof(*h))
         return NULL;
     h = is_in_slab(n) ? as_slab_get(sizeof(*h) + n) : as_xalloc(sizeof(*h) + n);
-    if (!h)
+    if (!h) {
+        atomic_fetch_add_explicit(&failures, 1, memory_order_relaxed);
         return NULL;
+    }
     h->n = n;
     return h + 1;
 }
@@ -60,6 +65,11 @@ static void *resize(void *p, size_t n, const char *file, int line)
         memcpy(to, p, AS_MIN(old, n));
     put(p, file, line);
     return to;
+}
+
+unsigned as_tls_memory_failures(void)
+{
+    return atomic_load_explicit(&failures, memory_order_relaxed);
 }
 
 static void use(void)

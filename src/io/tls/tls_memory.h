@@ -10,5 +10,7 @@
 /* A small block that cannot be had ends the process (as_fatal_memory). For the whole process. It
  * has no effect when OpenSSL has allocated before. Any thread. */
 void as_tls_memory_use(void);
+/* How many larger blocks could not be had so far. Any thread. */
+unsigned as_tls_memory_failures(void);
 
 #endif

@@ -185,10 +185,11 @@ void as_tls_server_free(struct as_tls_server *s)
 
 int as_tls_server_load(struct as_tls_server *s, enum as_tls_expiry expiry, struct as_buf *err)
 {
+    unsigned failures = as_tls_memory_failures();
     struct generation *g = load_generation(&s->conf, expiry, err), *former;
 
     if (!g)
-        return AS_EINVALID;
+        return as_tls_memory_failures() == failures ? AS_EINVALID : AS_ENOMEM;
     pthread_mutex_lock(&s->lock);
     if (s->current && memcmp(s->current->digest, g->digest, sizeof(g->digest)) == 0) {
         former = g; /* else each change of another file would end all resumption of sessions */

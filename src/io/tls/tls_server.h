@@ -32,7 +32,7 @@ struct as_tls_server *as_tls_server_new(const struct as_tls_server_conf *conf);
 void as_tls_server_free(struct as_tls_server *s); /* NULL is fine */
 
 /* Reads the files. If all have the bytes that were loaded before, nothing changes: sessions can
- * still be resumed. 0; AS_EINVALID: see err, and what was loaded before stays. */
+ * still be resumed. 0; AS_EINVALID, AS_ENOMEM: see err, and what was loaded before stays. */
 int as_tls_server_load(struct as_tls_server *s, enum as_tls_expiry expiry, struct as_buf *err);
 /* When the first certificate of all chains expires, in seconds since 1970; 0: none is loaded. */
 int64_t as_tls_server_not_after(struct as_tls_server *s);

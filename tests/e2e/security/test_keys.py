@@ -523,7 +523,8 @@ class TestFile:
         k.server.log.wait("keys_reload_failed")
         k.server.replace_dispatcher()
         k.server.log.wait(r'event=no_api_keys reason="[^"]*keys:\d+: .name. must be[^"]*" action="requests are refused')
-        wait.until(k.server.all_ready, "the replica is back")
+        wait.until(lambda: k.server.status()["replicas"][0]["state"] == "ready", "the replica is back")
+        assert not k.server.status()["server"]["ready"]
         for sent in key, WRONG, None:
             r = k.ask("/v2/models/echo", sent)
             assert (r.status_code, r.json()["error"]) == (503, text)

@@ -3,11 +3,13 @@
 import fcntl
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
 import subprocess
 import threading
+from pathlib import Path
 
 import grpc
 import httpx
@@ -405,6 +407,27 @@ class TestReload:
         assert server.status()["server"]["ready"]
         assert httpx.get(f"http://localhost:{clear}/v2/health/ready").status_code == 200
         assert serial(server, fresh)
+
+    def test_files_that_come_back_with_their_folder(self, serve, tmp_path):
+        """Which no watch of the folder tells: the files are read again from time to time."""
+        folder, away = tmp_path / "etc", tmp_path / "away"
+        folder.mkdir()
+        authority = Authority(folder)
+        assert anyserve("keys", "add", "me", "--file", folder / "keys").returncode == 0
+        server = serve("echo.py", *authority.server().options, "--api-keys", folder / "keys")
+        ca = Path(shutil.copy(authority.cert, tmp_path))
+        for event in ("dispatcher", "no_certificates", "no_api_keys"):
+            server.expect_error(event)
+        former = server.dispatcher
+        folder.rename(away)
+        os.kill(former, signal.SIGKILL)
+        for event in ("no_certificates", "no_api_keys"):
+            server.log.wait(f"event={event} ")
+        away.rename(folder)
+        for event in ("certificates_reloaded", "keys_reloaded"):
+            server.log.wait(f"event={event} ")
+        with httpx.Client(verify=ssl.create_default_context(cafile=ca), base_url=f"https://localhost:{server.port}") as client:
+            wait.until(lambda: client.get("/v2/health/ready").status_code == 200, "ready again")
 
     def test_under_load(self, serve, fresh):
         pair = fresh.server()
