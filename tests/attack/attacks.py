@@ -275,7 +275,7 @@ def attacks(target=None):
         "tls_key_updates": Attack("tls_flood", tls="key_updates", greets=False, reads=False,
                                   doc="TLS 1.3: new keys 5,000 times, each to be answered, answers never read"),
         "tls_key_updates_and_data": Attack("tls_flood", tls="key_updates_and_data", greets=False, reads=False, receives=2048,
-                                           doc="the same, 32 in a row and then a byte of a body"),
+                                           clients=1, slow=True, doc="the same, 32 in a row and then a byte of a body"),
         "tls_renegotiations": Attack("tls_flood", tls="renegotiations", greets=False, reads=False,
                                      doc="TLS 1.2: other handshakes in the session, 5,000 times, answers never read"),
         "tls_cut_answers": Attack("", tls="session", life=0.05, peak=96, app="large_answers.py", settings=b"\0\4\x7f\xff\xff\xff",
