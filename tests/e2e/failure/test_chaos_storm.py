@@ -42,8 +42,10 @@ def test_all_workers_killed_at_once(serve):
     server = serve(MODEL, "--workers", "2", "--log-level", "warn")
     with chaos.loaded(server, "http", "nap", rate=50, timeout=30) as load:
         for _ in range(2):
-            for pid in server.workers().values():
+            killed = set(server.workers().values())
+            for pid in killed:
                 procs.kill(pid)
+            wait.until(lambda: not killed & set(server.workers().values()), "their deaths are noticed")
             server.wait_all_ready()
     assert not load.outcome.errors, load.outcome.examples()
 

@@ -110,10 +110,16 @@ def test_a_callee_dies(serve, connect, tmp_path):
 
 def test_killed_callees_under_load(serve, tmp_path):
     server = start(serve, tmp_path, threads=2, replicas=2)
+
+    def pids(name):
+        return [r["pid"] for r in deployment(server, name, name.lower())["replicas"]]
+
     with Load(server.address, lambda client, n: ask(client, f"trail {n % 3}"), 4) as load:
         for name in "BAB":
             load.wait_more(50)
-            procs.kill(deployment(server, name, name.lower())["replicas"][0]["pid"])
+            killed = pids(name)[0]
+            procs.kill(killed)
+            wait.until(lambda: killed not in pids(name), "its death is noticed")
             healthy(server, name, 2, name.lower())
         load.wait_more(50)
     assert set(load.outcomes) == {"OK"}, load.outcomes
