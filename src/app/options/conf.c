@@ -254,7 +254,8 @@ static bool has_secrets(const struct as_option_set *o)
 
 void as_conf_limit_core_dumps(const struct as_option_set *o)
 {
-    enum { AUTO, ON, OFF } when = (int)as_option_u64(o, AS_OPT_CORE_DUMPS);
+    enum { AUTO, ON, OFF };
+    uint64_t when = as_option_u64(o, AS_OPT_CORE_DUMPS);
 
     if (when == OFF || (when == AUTO && has_secrets(o)))
         as_core_dump_forbid();

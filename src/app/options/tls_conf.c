@@ -116,12 +116,12 @@ int as_listen_spec_parse(struct as_listen_spec *ret_s, const char *text, const c
                           text, sizeof(ret_s->path) - 1);
             return AS_EINVALID;
         }
-        strcpy(ret_s->path, path);
+        memcpy(ret_s->path, path, strlen(path) + 1);
         return 0;
     }
     if (as_str_u64((struct as_str){place, n}, &port) == 0 && port <= UINT16_MAX &&
         strlen(host) < sizeof(ret_s->host)) {
-        strcpy(ret_s->host, host);
+        memcpy(ret_s->host, host, strlen(host) + 1);
         ret_s->port = (uint16_t)port;
         return 0;
     }

@@ -245,7 +245,7 @@ static int try_connect(const char *path)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int e = 0;
 
-    strcpy(sa.sun_path, path); /* as_listen_spec_parse has checked its length */
+    memcpy(sa.sun_path, path, strlen(path) + 1); /* as_listen_spec_parse has checked its length */
     if (fd < 0 || connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
         e = errno;
     if (fd >= 0)

@@ -14,7 +14,7 @@ void as_key_text(const uint8_t bytes[AS_KEY_BYTES], char ret_text[AS_KEY_TEXT + 
 
     memcpy(p, "as_", 3);
     p += 3;
-    for (size_t bit = 0; bit < AS_KEY_BYTES * 8; bit += 6) {
+    for (size_t bit = 0; bit < (size_t)AS_KEY_BYTES * 8; bit += 6) {
         uint32_t two = (uint32_t)bytes[bit / 8] << 8;
 
         if (bit / 8 + 1 < AS_KEY_BYTES)
@@ -268,7 +268,7 @@ static int read_digest(struct as_str text, uint8_t ret_digest[AS_SHA256_BYTES], 
     }
     for (size_t i = 0; i < AS_SHA256_BYTES; i++)
         ret_digest[i] =
-            (uint8_t)(as_hex_digit(text.p[2 * i]) << 4 | as_hex_digit(text.p[2 * i + 1]));
+            (uint8_t)(as_hex_digit(text.p[2 * i]) * 16 + as_hex_digit(text.p[2 * i + 1]));
     return 0;
 }
 

@@ -61,10 +61,12 @@ static void server_ready(struct as_exchange *x)
 #define MANAGEMENT (1u << AS_INTERFACE_MANAGEMENT)
 #define BOTH       (CLIENTS | MANAGEMENT)
 
-#define INFERENCE(name, handle)                                                                    \
+#define METHOD(label, place, where, function)                                                      \
     {                                                                                              \
-        name, "/inference.GRPCInferenceService/" name, CLIENTS, handle                             \
+        .name = (label), .path = (place), .interfaces = (where), .handle = (function)              \
     }
+#define INFERENCE(name, handle)                                                                    \
+    METHOD(name, "/inference.GRPCInferenceService/" name, CLIENTS, handle)
 #define HEALTH     "/grpc.health.v1.Health/"
 #define REFLECTION "/grpc.reflection."
 #define INFO       ".ServerReflection/ServerReflectionInfo"
@@ -91,25 +93,25 @@ const struct as_grpc_method as_grpc_methods[AS_RPC_COUNT] = {
     [AS_RPC_CUDA_UNREGISTER] = INFERENCE("CudaSharedMemoryUnregister", as_extension_call),
     [AS_RPC_TRACE_SETTING] = INFERENCE("TraceSetting", as_extension_call),
     [AS_RPC_LOG_SETTINGS] = INFERENCE("LogSettings", as_extension_call),
-    [AS_RPC_HEALTH_CHECK] = {"Health/Check", HEALTH "Check", BOTH, as_watch_check},
-    [AS_RPC_HEALTH_LIST] = {"Health/List", HEALTH "List", BOTH, as_watch_list},
-    [AS_RPC_REGISTER_MODEL] = {"RegisterModel", WORKERS "RegisterModel", MANAGEMENT,
-                               as_registrar_call},
-    [AS_RPC_UNREGISTER_MODEL] = {"UnregisterModel", WORKERS "UnregisterModel", MANAGEMENT,
-                                 as_registrar_call},
-    [AS_RPC_HEARTBEAT] = {"Heartbeat", WORKERS "Heartbeat", MANAGEMENT, as_registrar_call},
-    [AS_RPC_SERVE_HEALTHZ] = {"Healthz", SERVE "Healthz", CLIENTS, as_service_healthz},
-    [AS_RPC_SERVE_APPLICATIONS] = {"ListApplications", SERVE "ListApplications", CLIENTS,
-                                   as_service_list_applications},
+    [AS_RPC_HEALTH_CHECK] = METHOD("Health/Check", HEALTH "Check", BOTH, as_watch_check),
+    [AS_RPC_HEALTH_LIST] = METHOD("Health/List", HEALTH "List", BOTH, as_watch_list),
+    [AS_RPC_REGISTER_MODEL] =
+        METHOD("RegisterModel", WORKERS "RegisterModel", MANAGEMENT, as_registrar_call),
+    [AS_RPC_UNREGISTER_MODEL] =
+        METHOD("UnregisterModel", WORKERS "UnregisterModel", MANAGEMENT, as_registrar_call),
+    [AS_RPC_HEARTBEAT] = METHOD("Heartbeat", WORKERS "Heartbeat", MANAGEMENT, as_registrar_call),
+    [AS_RPC_SERVE_HEALTHZ] = METHOD("Healthz", SERVE "Healthz", CLIENTS, as_service_healthz),
+    [AS_RPC_SERVE_APPLICATIONS] =
+        METHOD("ListApplications", SERVE "ListApplications", CLIENTS, as_service_list_applications),
     [AS_RPC_SERVICE] = {.name = "service", .check = as_service_check, .handle = as_service_call},
     [AS_RPC_SERVICE_STREAM] = {.name = "service_stream",
                                .check = as_service_check,
                                .handle = as_service_open},
-    [AS_RPC_HEALTH_WATCH] = {"Health/Watch", HEALTH "Watch", BOTH, as_watch_open},
+    [AS_RPC_HEALTH_WATCH] = METHOD("Health/Watch", HEALTH "Watch", BOTH, as_watch_open),
     [AS_RPC_MODEL_STREAM_INFER] = INFERENCE("ModelStreamInfer", as_infer_stream_open),
-    [AS_RPC_REFLECTION] = {"reflection.v1", REFLECTION "v1" INFO, BOTH, as_reflection_open},
-    [AS_RPC_REFLECTION_ALPHA] = {"reflection.v1alpha", REFLECTION "v1alpha" INFO, BOTH,
-                                 as_reflection_open},
+    [AS_RPC_REFLECTION] = METHOD("reflection.v1", REFLECTION "v1" INFO, BOTH, as_reflection_open),
+    [AS_RPC_REFLECTION_ALPHA] =
+        METHOD("reflection.v1alpha", REFLECTION "v1alpha" INFO, BOTH, as_reflection_open),
     [AS_RPC_UNKNOWN] = {.name = "unknown"},
     [AS_RPC_HTTP] = {.name = "http"},
 };
