@@ -29,6 +29,8 @@ ECHO = ["echo", "--input", "x:FP32:[32]=" + ",".join(["1"] * 32), "--warmup", "3
 class Served:
     def __init__(self, build, options=()):
         self.server = servers.AnyServe(build, options=("--threads", 1, *options), unary=False)  # its probe has no key
+
+    def start(self):
         self.server.start()
         for pid in self.server.processes:
             servers.pin(pid, SERVER)
@@ -100,6 +102,7 @@ def main():
     try:
         for more in (), ("--api-keys", file):
             started.append(Served(options.build, more))
+            started[-1].start()
         cost(options, *started, key)
         flood(options, started[1], key)
     finally:
