@@ -94,7 +94,7 @@ const struct as_command as_commands[] = {
      "replace the running program with the one that is now at its path, without refusing a request",
      AS_SCOPE_UPGRADE, 0, 0, false, as_upgrade_main},
     {"reload", "",
-     "make a running server read its certificates again, and say whether they can be used",
+     "make a running server read its certificates and API keys again, and say if they can be used",
      AS_SCOPE_UPGRADE, 0, 0, false, as_reload_main},
     {"logs", "[REPLICA]", "print the newest output of the processes of a server", AS_SCOPE_LOGS, 0,
      1, false, as_logs_main},

@@ -89,6 +89,16 @@ static inline void as_account_charge(struct as_account *a, uint64_t n)
     atomic_fetch_add_explicit(&a->budget->used, n, memory_order_relaxed);
 }
 
+/* Charges n bytes instead of *charged, which cannot be refused any more. */
+static inline void as_account_set(struct as_account *a, size_t *charged, size_t n)
+{
+    if (n > *charged)
+        as_account_charge(a, n - *charged);
+    else
+        as_account_uncharge(a, *charged - n);
+    *charged = n;
+}
+
 /* False: there is no room for n bytes now, and nothing was charged. */
 static inline bool as_account_try_charge(struct as_account *a, uint64_t n)
 {

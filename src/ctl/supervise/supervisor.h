@@ -15,7 +15,7 @@
  *
  * A second SIGTERM or SIGINT kills every process at once. SIGHUP ends the server only if its
  * terminal was closed, and it was not started with SIGHUP ignored (nohup); then a second one is
- * ignored. Any other SIGHUP makes the dispatcher read its certificates again. SIGUSR1 starts
+ * ignored. Any other SIGHUP makes the dispatcher read certificates and keys again. SIGUSR1 starts
  * replicas again that were given up. SIGUSR2 upgrades: supervisor, controller and dispatcher are
  * replaced by the program as it is on the disk now; workers and clients stay connected
  * (docs/ARCHITECTURE.md).

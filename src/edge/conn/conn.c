@@ -32,11 +32,7 @@ static void charge_output(struct as_conn *c)
 {
     size_t n = (c->out.bytes ? as_outq_memory(&c->out) : 0) + as_conn_kept_output(c);
 
-    if (n > c->charged)
-        as_account_charge(c->answers, n - c->charged);
-    else
-        as_account_uncharge(c->answers, c->charged - n);
-    c->charged = n;
+    as_account_set(c->answers, &c->charged, n);
 }
 
 /* Logs closes that the client caused. */

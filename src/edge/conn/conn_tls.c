@@ -27,11 +27,7 @@ static void on_more(struct as_task *t)
 /* A part of a record, and what the protocol does not read on. Mostly there is nothing. */
 static void charge_input(struct as_conn *c, size_t n)
 {
-    if (n > c->tls->charged)
-        as_account_charge(c->requests, n - c->tls->charged);
-    else
-        as_account_uncharge(c->requests, c->tls->charged - n);
-    c->tls->charged = n;
+    as_account_set(c->requests, &c->tls->charged, n);
 }
 
 int64_t as_conn_read(struct as_conn *c, void *p, size_t n)
